@@ -1,0 +1,390 @@
+"""Assemble models into a SpecTree: bind names across documents and report what does not fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .diagnostics import Location, Sink, did_you_mean
+from .expr import Cond, format_node, names
+from .ir import (
+    ALWAYS,
+    NEVER,
+    PATH_VALUES,
+    UNCHANGED,
+    AnyCond,
+    Arch,
+    Cap,
+    Choice,
+    Fact,
+    Family,
+    Input,
+    Keep,
+    Layer,
+    Outcome,
+    Predicate,
+    Rule,
+    Section,
+    SpecTree,
+    Tile,
+    Value,
+)
+from .loader import Document, ValuePath
+from .models import (
+    AnyOf,
+    ArchProfile,
+    EvidenceRecord,
+    FamilyFile,
+    GridFile,
+    LayerDecl,
+    LayerFile,
+    RuleModel,
+    SectionModel,
+    TileFile,
+)
+from .models.claims import ClaimsFile
+from .resolve import Resolver, Scope, input_scope
+
+
+@dataclass
+class Sources:
+    """Parsed documents by kind, each with where it came from."""
+
+    root: str
+    archs: list[tuple[ArchProfile, Document]] = field(default_factory=list)
+    families: list[tuple[FamilyFile, Document, str]] = field(default_factory=list)
+    tiles: list[tuple[TileFile, list[Any], Document, str]] = field(default_factory=list)
+    layers: list[tuple[LayerFile, Document, str]] = field(default_factory=list)
+    evidence: list[tuple[EvidenceRecord, Document]] = field(default_factory=list)
+    grids: list[tuple[GridFile, Document]] = field(default_factory=list)
+    claims: list[tuple[ClaimsFile, Document]] = field(default_factory=list)
+
+    def add(self, model: Any, document: Document, folder: str) -> None:
+        """Put a parsed document where it belongs."""
+        if isinstance(model, ArchProfile):
+            self.archs.append((model, document))
+        elif isinstance(model, FamilyFile):
+            self.families.append((model, document, folder))
+        elif isinstance(model, LayerFile):
+            self.layers.append((model, document, folder))
+        elif isinstance(model, EvidenceRecord):
+            self.evidence.append((model, document))
+        elif isinstance(model, GridFile):
+            self.grids.append((model, document))
+        else:
+            self.claims.append((model, document))
+
+
+class Names:
+    """Notes names as they are defined and reports a second definition."""
+
+    def __init__(self, kind: str, sink: Sink, code: str = "E206") -> None:
+        self.kind, self.sink, self.code = kind, sink, code
+        self.seen: dict[str, Location] = {}
+
+    def define(self, name: str, place: Location) -> bool:
+        first = self.seen.setdefault(name, place)
+        if first is not place:
+            self.sink.add(self.code, place, f"{self.kind} '{name}' is defined twice; first at {first}.")
+        return first is place
+
+
+def build_tree(sources: Sources, sink: Sink) -> SpecTree:
+    """Resolve everything. The result is only sound when the sink has no errors afterwards."""
+    arch_names = Names("arch", sink)
+    archs = {
+        model.name: Arch(model, doc.locate())
+        for model, doc in sorted(sources.archs, key=lambda pair: _arch_order(pair[0]))
+        if arch_names.define(model.name, doc.locate(("name",)))
+    }
+    evidence_names = Names("evidence", sink)
+    evidence = {m.id: m for m, doc in sources.evidence if evidence_names.define(m.id, doc.locate(("id",)))}
+    families: dict[str, Family] = {}
+    family_names = Names("family", sink)
+    for file, document, folder in sources.families:
+        if family_names.define(file.name, document.locate(("name",))):
+            builder = _FamilyBuilder(file, document, sources, folder, archs, evidence, sink)
+            families[file.name] = builder.build()
+    _check_folders(sources, sink)
+    grid_names = Names("grid", sink)
+    grids = {m.name: m for m, doc in sources.grids if grid_names.define(m.name, doc.locate(("name",)))}
+    claims = tuple((m, doc.locate()) for m, doc in sources.claims)
+    return SpecTree(sources.root, archs, families, evidence, grids, claims)
+
+
+def _arch_order(profile: ArchProfile) -> tuple[int, tuple[int, int], str]:
+    return (1, (0, 0), profile.name) if profile.cc is None else (0, profile.cc, profile.name)
+
+
+def _check_folders(sources: Sources, sink: Sink) -> None:
+    folders = {folder for _, _, folder in sources.families}
+    for document, folder in [(d, f) for _, _, d, f in sources.tiles] + [(d, f) for _, d, f in sources.layers]:
+        if folder not in folders:
+            sink.add("E207", document.locate(), f"folder '{folder}' has no family/1 document.")
+
+
+class _FamilyBuilder:
+    """Builds one family from the documents in its folder."""
+
+    def __init__(
+        self,
+        file: FamilyFile,
+        document: Document,
+        sources: Sources,
+        folder: str,
+        archs: dict[str, Arch],
+        evidence: dict[str, EvidenceRecord],
+        sink: Sink,
+    ) -> None:
+        self.file, self.document, self.archs, self.evidence, self.sink = file, document, archs, evidence, sink
+        self.tile_files = [(t, m, d) for t, m, d, f in sources.tiles if f == folder]
+        self.layer_files = [(m, d) for m, d, f in sources.layers if f == folder]
+        self.inputs = _inputs(file)
+        self.rule_ids = Names("rule", sink, "E205")
+        self.layers: dict[str, Layer] = {}
+
+    def build(self) -> Family:
+        self.tiles = {tile.id: tile for tile in self._tiles()}
+        found = self._match_layer_files()
+        scope = input_scope(self.inputs)
+        declared = {decl.name for decl in self.file.layers}
+        for index, decl in enumerate(self.file.layers):
+            scope.later = declared - set(self.layers) - {decl.name}
+            if decl.name in found:
+                layer = self._layer(decl, index, *found[decl.name], scope)
+                self.layers[decl.name] = layer
+                self._publish(layer, scope)
+        return Family(
+            self.file.name,
+            self.file.op,
+            self.file.dtypes,
+            self.inputs,
+            tuple(self.tiles.values()),
+            tuple(self.layers.values()),
+            self.document.locate(),
+        )
+
+    def _match_layer_files(self) -> dict[str, tuple[LayerFile, Document]]:
+        names = Names("layer", self.sink)
+        files = {m.layer: (m, d) for m, d in self.layer_files if names.define(m.layer, d.locate(("layer",)))}
+        declared = Names("layer", self.sink)
+        for index, decl in enumerate(self.file.layers):
+            place = self.document.locate(("layers", index, "name"))
+            declared.define(decl.name, place)
+            if decl.name not in files:
+                self.sink.add("E207", place, f"layer '{decl.name}' has no layer/1 document in this folder.")
+        for name, (_, document) in files.items():
+            if name not in declared.seen:
+                hint = did_you_mean(name, declared.seen)
+                self.sink.add("E207", document.locate(("layer",)), f"the family declares no layer '{name}'.", hint)
+        return files
+
+    def _tiles(self) -> Iterable[Tile]:
+        names = Names("tile", self.sink)
+        for file, models, document in self.tile_files:
+            resolver = Resolver(document, self.sink)
+            requires = {
+                kc: resolver.conds(texts, ("requires", kc), input_scope(self.inputs))
+                for kc, texts in file.requires.items()
+            }
+            for index, model in enumerate(models):
+                place = document.locate(("tiles", index))
+                if model is not None and names.define(model.id, place):
+                    yield Tile(model.id, file.engine, model, requires.get(getattr(model, "kc", 0), ()), place)
+
+    def _layer(self, decl: LayerDecl, index: int, file: LayerFile, document: Document, outer: Scope) -> Layer:
+        gate = Resolver(self.document, self.sink).conds(decl.when, ("layers", index, "when"), outer.child())
+        scope = outer.child()
+        resolver = Resolver(document, self.sink)
+        facts, predicates = self._definitions(file, document, resolver, scope)
+        sections = self._sections(decl, file, document, resolver, scope)
+        layer = Layer(
+            decl.name,
+            _kind(decl),
+            decl.site,
+            self._values(decl, sections),
+            gate,
+            decl.repairs,
+            facts,
+            predicates,
+            sections,
+            document.locate(),
+        )
+        self._check_gate(layer, index)
+        return layer
+
+    def _definitions(
+        self, file: LayerFile, document: Document, resolver: Resolver, scope: Scope
+    ) -> tuple[tuple[Fact, ...], tuple[Predicate, ...]]:
+        names = Names("name", self.sink)
+        for name in scope.values:
+            names.seen[name] = self.document.locate()
+        pending = list(file.facts) + list(file.predicates)
+        scope.later = scope.later | set(pending)
+        facts: list[Fact] = []
+        for name, text in file.facts.items():
+            names.define(name, document.locate_key(("facts", name)))
+            fact = resolver.fact(name, text, ("facts", name), scope)
+            scope.later.discard(name)
+            if fact is not None:
+                facts.append(fact)
+            else:
+                scope.bounds.setdefault(name, (0, 1))
+        predicates: list[Predicate] = []
+        for name, terms in file.predicates.items():
+            place = document.locate_key(("predicates", name))
+            names.define(name, place)
+            texts = [
+                (t.any if isinstance(t, AnyOf) else t, ("predicates", name, i)) for i, t in enumerate(terms)
+            ]
+            predicates.append(resolver.predicate(name, texts, place, scope))
+            scope.later.discard(name)
+        return tuple(facts), tuple(predicates)
+
+    def _sections(
+        self, decl: LayerDecl, file: LayerFile, document: Document, resolver: Resolver, scope: Scope
+    ) -> tuple[Section, ...]:
+        names = Names("section", self.sink)
+        sections = []
+        for index, model in enumerate(file.sections):
+            path: ValuePath = ("sections", index)
+            place = document.locate(path)
+            names.define(model.section, document.locate((*path, "section")))
+            archs = None if model.for_ == "all" else tuple(model.for_)
+            self._check_archs(archs or (), document, (*path, "for"))
+            self._check_archs(model.omits, document, (*path, "omits"))
+            rules = tuple(
+                self._rule(decl, model, rule, document, (*path, "rules", i), resolver, scope)
+                for i, rule in enumerate(model.rules)
+            )
+            for_place = document.locate_key((*path, "for"))
+            sections.append(Section(model.section, archs, dict(model.omits), rules, place, for_place))
+        return tuple(sections)
+
+    def _check_archs(self, names: Iterable[str], document: Document, path: ValuePath) -> None:
+        seen: set[str] = set()
+        for index, name in enumerate(names):
+            place = document.locate((*path, index if path[-1] == "for" else name))
+            if name not in self.archs:
+                self.sink.add("E301", place, f"there is no arch '{name}'.", did_you_mean(name, self.archs))
+            if name in seen:
+                self.sink.add("E206", place, f"arch '{name}' is listed twice.")
+            seen.add(name)
+
+    def _rule(
+        self,
+        decl: LayerDecl,
+        section: SectionModel,
+        model: RuleModel,
+        document: Document,
+        path: ValuePath,
+        resolver: Resolver,
+        scope: Scope,
+    ) -> Rule:
+        self.rule_ids.define(model.id, document.locate((*path, "id")))
+        evidence = model.evidence or section.evidence
+        for name in evidence:
+            if name not in self.evidence:
+                place = document.locate((*path, "evidence") if model.evidence else path[:2])
+                self.sink.add("E301", place, f"there is no evidence '{name}'.", did_you_mean(name, self.evidence))
+        return Rule(
+            model.id,
+            section.section,
+            resolver.conds(model.when, (*path, "when"), scope),
+            self._outcome(decl, model, document, path),
+            model.basis or section.basis,
+            evidence,
+            model.issue or section.issue,
+            model.why or section.why,
+            document.locate(path),
+        )
+
+    def _outcome(self, decl: LayerDecl, model: RuleModel, document: Document, path: ValuePath) -> Outcome:
+        key, value = model.outcome.key, model.outcome.value
+        place = document.locate((*path, key))
+        reject: Callable[[str, str | None], None] = lambda text, hint: self.sink.add("E301", place, text, hint)
+        kind = _kind(decl)
+        if key == "m_cap" and kind == "m_cap":
+            if isinstance(value, int) or value in (ALWAYS, NEVER):
+                return Cap(value if isinstance(value, int) else None if value == ALWAYS else 0)
+            reject(f"m_cap is '{value}'; an integer, always or never is expected.", None)
+        elif kind == "tile" and key in ("tile", decl.name):
+            if value == UNCHANGED and decl.repairs:
+                return Keep(decl.repairs)
+            if value in self.tiles:
+                return Choice(value)
+            reject(f"there is no tile '{value}'.", did_you_mean(str(value), self.tiles))
+        elif kind != "tile" and key == decl.name:
+            allowed: tuple[Value, ...] = PATH_VALUES if kind == "m_cap" else tuple(decl.outcome)
+            if value in allowed:
+                return Choice(value)
+            words = ", ".join(str(v) for v in allowed)
+            reject(f"'{value}' is not an outcome of layer '{decl.name}'.", f"outcomes: {words}")
+        else:
+            reject(f"a rule of layer '{decl.name}' cannot yield '{key}'.", None)
+        return Choice(value)
+
+    def _values(self, decl: LayerDecl, sections: tuple[Section, ...]) -> tuple[Value, ...]:
+        kind = _kind(decl)
+        if kind == "m_cap":
+            return PATH_VALUES
+        if kind == "choice":
+            return tuple(decl.outcome)
+        picked = {r.outcome.value for s in sections for r in s.rules if isinstance(r.outcome, Choice)}
+        if decl.repairs in self.layers:
+            picked |= set(self.layers[str(decl.repairs)].values)
+        return tuple(t for t in self.tiles if t in picked)
+
+    def _check_gate(self, layer: Layer, index: int) -> None:
+        """A layer may only read outcomes that its own gate guarantees."""
+        own = {format_node(c) for c in layer.gate}
+        for name in sorted(_read_layers(layer, self.layers)):
+            missing = [c for c in map(format_node, self.layers[name].gate) if c not in own]
+            if missing:
+                self.sink.add(
+                    "E305",
+                    self.document.locate(("layers", index)),
+                    f"layer '{layer.name}' reads '{name}', which has no outcome unless {' and '.join(missing)}.",
+                    f"add to its `when`: {', '.join(missing)}",
+                )
+
+    def _publish(self, layer: Layer, scope: Scope) -> None:
+        """Let later layers read this layer's outcome."""
+        if layer.kind != "tile":
+            ints = [v for v in layer.values if isinstance(v, int)]
+            if ints and len(ints) == len(layer.values):
+                scope.bounds[layer.name] = (min(ints), max(ints))
+            else:
+                scope.words[layer.name] = tuple(str(v) for v in layer.values)
+            return
+        columns = [self.tiles[str(v)].fields for v in layer.values]
+        shared = set.intersection(*(set(c) for c in columns)) if columns else set()
+        for name in shared:
+            numbers = [int(v) for c in columns if isinstance(v := c[name], int)]
+            if len(numbers) == len(columns):
+                scope.bounds[f"{layer.name}.{name}"] = (min(numbers), max(numbers))
+
+
+def _inputs(file: FamilyFile) -> tuple[Input, ...]:
+    integers = [Input(name, limit) for name, limit in file.limits.items()]
+    enums = [Input(name, words=words) for name, words in file.enums.items()]
+    return (*integers, Input("dtype", words=file.dtypes), *enums)
+
+
+def _kind(decl: LayerDecl) -> Literal["m_cap", "choice", "tile"]:
+    return decl.outcome if isinstance(decl.outcome, str) else "choice"
+
+
+def _read_layers(layer: Layer, earlier: dict[str, Layer]) -> set[str]:
+    """Earlier layers whose outcome this layer reads anywhere outside its gate."""
+    found: set[str] = set()
+    conds: list[Cond] = [c for s in layer.sections for r in s.rules for c in r.conds]
+    for predicate in layer.predicates:
+        for term in predicate.terms:
+            conds.extend(term.conds if isinstance(term, AnyCond) else [term])
+    for node in (*conds, *(f.expr for f in layer.facts)):
+        found.update(n.split(".")[0] for n in names(node))
+    if layer.repairs:
+        found.add(layer.repairs)
+    return found & set(earlier)

@@ -1,0 +1,58 @@
+"""The `tilewright` command: one verb a module, imported only when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+VERBS = {
+    "validate": "Check a specs folder; report every finding with its place.",
+    "explain-code": "Say what a diagnostic code means and how to mend it.",
+    "explain": "Say what is chosen for one problem, by which rule, and where that changes.",
+    "decide": "Decide a batch of problems: JSON lines in, JSON lines out.",
+    "decisions": "Enumerate a grid of problems and show the decisions as bands of M.",
+    "diff": "Show which decisions change against a git revision or another folder.",
+    "prove": "Prove claims about a specs folder for every M, N, K and SM count.",
+    "map": "Draw the decision map of an arch, or only what moved.",
+    "matrix": "Show the support matrix: arch x family x engine x status.",
+    "resources": "Show what each tile needs on each arch: shared memory, registers, tensor memory.",
+    "render": "Generate the sources of the build, or check the committed ones.",
+    "new-arch": "Add an arch profile and put it into the sections of a similar arch.",
+    "new-tile": "Add a tile to a family's table.",
+}
+
+
+class LazyGroup(click.Group):
+    """Lists verbs from a table and imports a verb's module when it runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f".commands.{cmd_name.replace('-', '_')}", __package__)
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = click.utils.make_str(args[0]) if args else ""
+        if args and name not in VERBS:
+            from .diagnostics import did_you_mean
+
+            hint = did_you_mean(name, VERBS)
+            ctx.fail(f"there is no command '{name}'." + (f" {hint}" if hint else ""))
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tilewright", prog_name="tilewright")
+def main() -> None:
+    """Specs of GEMM kernels: check them, prove them, draw them, generate from them."""

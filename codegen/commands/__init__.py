@@ -1,0 +1,3 @@
+"""One module a verb; each exposes `command`."""
+
+from __future__ import annotations

@@ -1,0 +1,29 @@
+"""Frozen Pydantic models, one per kind of spec document."""
+
+from __future__ import annotations
+
+from .arch import ArchProfile
+from .base import SpecModel
+from .evidence import EvidenceRecord
+from .family import FamilyFile, LayerDecl
+from .grid import GridFile
+from .layers import AnyOf, LayerFile, OutcomeValue, RuleModel, SectionModel
+from .tiles import TILE_MODELS, GenericTile, TileBase, TileFile
+
+__all__ = [
+    "TILE_MODELS",
+    "AnyOf",
+    "ArchProfile",
+    "EvidenceRecord",
+    "FamilyFile",
+    "GenericTile",
+    "GridFile",
+    "LayerDecl",
+    "LayerFile",
+    "OutcomeValue",
+    "RuleModel",
+    "SectionModel",
+    "SpecModel",
+    "TileBase",
+    "TileFile",
+]

@@ -1,0 +1,28 @@
+"""What all spec models share: frozen, closed, strict about scalars."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Count: TypeAlias = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
+Positive: TypeAlias = Annotated[int, Field(strict=True, ge=1, lt=2**63)]
+Flag: TypeAlias = Annotated[bool, Field(strict=True)]
+Text: TypeAlias = Annotated[str, Field(strict=True, min_length=1)]
+Word: TypeAlias = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Kebab: TypeAlias = Annotated[str, Field(strict=True, pattern=r"^[a-z0-9]+(?:[-.][a-z0-9]+)*$")]
+Version: TypeAlias = Annotated[str, Field(strict=True, pattern=r"^[0-9]+\.[0-9]+$")]
+Number: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class SpecModel(BaseModel):
+    """Base of every spec document and of its parts."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+        protected_namespaces=(),
+    )

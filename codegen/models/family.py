@@ -1,0 +1,43 @@
+"""A GEMM family: its op, inputs and ordered layers of decision."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from .base import Positive, SpecModel, Text, Word
+
+
+class LayerDecl(SpecModel):
+    """One ordered decision of the family."""
+
+    name: Word
+    """Name by which later layers read the outcome."""
+    site: Literal["python", "cpp"]
+    """Which generated evaluator runs the layer in production."""
+    outcome: Literal["m_cap", "tile"] | tuple[Word | Positive, ...]
+    """`m_cap` (custom up to some M, else fallback), `tile`, or the list of possible words or integers."""
+    when: Text | tuple[Text, ...] = ()
+    """Conjuncts over earlier outcomes; when one fails the layer has no outcome."""
+    repairs: Word | None = None
+    """Earlier tile layer whose outcome stays when a rule says `tile: unchanged`."""
+
+
+class FamilyFile(SpecModel):
+    """What a family computes and in which order it decides."""
+
+    kind: Literal["family/1"] = Field(alias="schema")
+    """`family/1`."""
+    name: Word
+    """Name of the op and of the folder."""
+    op: Text
+    """Schema of the op, for readers."""
+    dtypes: tuple[Word, ...]
+    """Element types of the activations; the enumeration behind the input `dtype`."""
+    limits: dict[Word, Positive]
+    """Greatest value of each integer input (M, N, K, num_sms, ...); the least is 1."""
+    enums: dict[Word, tuple[Word, ...]] = {}
+    """Further enumerated inputs and their words."""
+    layers: tuple[LayerDecl, ...] = Field(min_length=1)
+    """The layers in order of evaluation."""

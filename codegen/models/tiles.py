@@ -1,0 +1,86 @@
+"""Tile tables: one document per engine."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from .base import Count, Flag, Kebab, Positive, SpecModel, Text, Word
+
+
+class TileBase(SpecModel):
+    """Fields of every tile, whatever its engine."""
+
+    id: Kebab
+    """Name of the tile, unique in the family."""
+    needs: tuple[Word, ...] = ()
+    """Features the arch must have."""
+    reserve: Text | None = None
+    """Why the tile is built although no rule reaches it."""
+    status: Literal["measured", "emulated", "compiled"] | None = None
+    """How far the tile itself has been proved; unset means its rules say it."""
+
+
+class SimtTile(TileBase):
+    """Scalar kernel: a warp per output column, `mb` rows of activations at a time."""
+
+    mb: Positive
+    """Rows of the activations a block works on together."""
+    warps: Positive
+    """Warps in a block."""
+
+
+class MmaTile(TileBase):
+    """mma.sync m16n8k16 kernel with a cp.async ring."""
+
+    mt: Positive
+    """Rows of the output tile."""
+    nt: Positive
+    """Columns of the output tile."""
+    kc: Positive
+    """Elements of K in one stage."""
+    stages: Positive
+    """Depth of the shared-memory ring."""
+    warps_m: Positive
+    """Warps along M."""
+    warps_n: Positive
+    """Warps along N."""
+    weights: Literal["packed", "dequantised"] = "packed"
+    """How weights stand in shared memory."""
+    pad: Count = 0
+    """Elements of padding at the end of each row in shared memory."""
+
+
+class GenericTile(TileBase):
+    """A tile of an engine this package has no resource model for: its own fields, and its shared memory stated."""
+
+    model_config = ConfigDict(extra="allow")
+    smem_bytes: Count
+    """Dynamic shared memory of a block, in bytes."""
+
+
+TILE_MODELS: dict[str, type[TileBase]] = {"simt": SimtTile, "mma_m16n8k16": MmaTile}
+"""Models by engine; an engine that is not listed uses GenericTile."""
+
+
+class TileFile(SpecModel):
+    """The tiles of one engine."""
+
+    kind: Literal["tiles/1"] = Field(alias="schema")
+    """`tiles/1`."""
+    engine: Word
+    """Engine of every tile in the document."""
+    requires: dict[Positive, tuple[Text, ...]] = {}
+    """Per value of `kc`: what must hold of a problem that uses such a tile."""
+    tiles: tuple[dict[str, Any], ...] = Field(min_length=1)
+    """One line a tile; its keys depend on the engine."""
+
+
+def tile_fields(tile: TileBase) -> dict[str, int | bool | str]:
+    """Scalar fields of a tile by name, the id and the prose left out."""
+    skip = {"id", "needs", "reserve", "status"}
+    return {k: v for k, v in tile.model_dump().items() if k not in skip and v is not None and not isinstance(v, tuple)}
+
+
+__all__ = ["TILE_MODELS", "Flag", "GenericTile", "MmaTile", "SimtTile", "TileBase", "TileFile", "tile_fields"]

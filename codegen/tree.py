@@ -1,0 +1,165 @@
+"""Read a specs folder: files to models to one resolved SpecTree, with every finding on the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from .build import Sources, build_tree
+from .models.claims import ClaimsFile
+from .diagnostics import Diagnostic, Location, Sink, SpecError, did_you_mean
+from .ir import SpecTree
+from .loader import Document, ValuePath, load_documents
+from .models import (
+    TILE_MODELS,
+    ArchProfile,
+    EvidenceRecord,
+    FamilyFile,
+    GenericTile,
+    GridFile,
+    LayerFile,
+    SpecModel,
+    TileFile,
+)
+from .models.layers import outcome_keys
+
+MODELS: dict[str, type[SpecModel]] = {
+    "arch/1": ArchProfile,
+    "family/1": FamilyFile,
+    "tiles/1": TileFile,
+    "layer/1": LayerFile,
+    "evidence/1": EvidenceRecord,
+    "grid/1": GridFile,
+    "claims/1": ClaimsFile,
+}
+
+
+def read_tree(root: str | os.PathLike[str], sink: Sink | None = None) -> tuple[SpecTree | None, tuple[Diagnostic, ...]]:
+    """Read and resolve a specs folder.
+
+    Returns the tree, or None when something in it cannot be read or bound, and the findings so far. Rules of
+    completeness and legality (E2xx, E31x, W4xx) are checked by `tilewright_codegen.validate`.
+    """
+    sink = Sink() if sink is None else sink
+    folder = Path(root)
+    sources = Sources(str(root))
+    if not folder.is_dir():
+        sink.add("E100", Location(str(root)), "there is no such folder of specs.")
+        return None, sink.diagnostics
+    files = list(spec_files(folder))
+    if not files:
+        sink.add("E100", Location(str(root)), "the folder holds no .yaml file.")
+    for file in files:
+        shown = str(file) if file.is_absolute() else file.as_posix()
+        for document in load_documents(file, shown, sink):
+            _sort_document(document, file, sources, sink)
+    if sink.has_errors:
+        return None, sink.diagnostics
+    tree = build_tree(sources, sink)
+    return (None if sink.has_errors else tree), sink.diagnostics
+
+
+def load_tree(root: str | os.PathLike[str]) -> SpecTree:
+    """Read a specs folder that is expected to be sound. Raises SpecError with every finding otherwise."""
+    tree, found = read_tree(root)
+    if tree is None:
+        raise SpecError(found)
+    return tree
+
+
+def spec_files(folder: Path) -> Iterator[Path]:
+    """Every .yaml file of the tree in a fixed order; nested example trees are trees of their own."""
+    for file in sorted(folder.rglob("*.yaml")):
+        if "examples" not in file.relative_to(folder).parts[:-1]:
+            yield file
+
+
+def _sort_document(document: Document, file: Path, sources: Sources, sink: Sink) -> None:
+    value = document.value
+    if not isinstance(value, dict):
+        sink.add("E104", document.locate(), "a mapping with a `schema` key is expected.")
+        return
+    schema = value.get("schema")
+    model = MODELS.get(schema) if isinstance(schema, str) else None
+    if model is None:
+        place = document.locate(("schema",))
+        problem = "key 'schema' is missing" if "schema" not in value else f"schema '{schema}' is not known"
+        hint = did_you_mean(str(schema), MODELS) or f"schemas: {', '.join(MODELS)}"
+        sink.add("E104", place, f"{problem}.", hint)
+        return
+    parsed = parse_model(model, document, (), value, sink)
+    if parsed is None:
+        return
+    if isinstance(parsed, TileFile):
+        sources.tiles.append((parsed, _parse_tiles(parsed, document, sink), document, file.parent.name))
+    else:
+        sources.add(parsed, document, file.parent.name)
+
+
+def _parse_tiles(file: TileFile, document: Document, sink: Sink) -> list[Any]:
+    model = TILE_MODELS.get(file.engine, GenericTile)
+    return [parse_model(model, document, ("tiles", i), tile, sink) for i, tile in enumerate(file.tiles)]
+
+
+def parse_model(model: type[SpecModel], document: Document, base: ValuePath, value: Any, sink: Sink) -> Any:
+    """Validate one value; findings get the place of the key or value they are about. None when it does not fit."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        for item in error.errors(include_url=False):
+            _report(model, document, base, item, sink)
+        return None
+
+
+def _report(model: type[SpecModel], document: Document, base: ValuePath, item: Any, sink: Sink) -> None:
+    path: ValuePath = base + tuple(p for p in item["loc"] if p != "[key]")
+    raw = document.raw.get(path)
+    if item["type"] == "extra_forbidden":
+        key = str(path[-1])
+        hint = did_you_mean(key, _allowed_keys(model, item["loc"], document))
+        sink.add("E101", document.locate_key(path), f"key '{key}' is not known here.", hint)
+    elif item["type"] == "missing":
+        if path[-1:] == ("outcome",):
+            message = "the rule states no outcome."
+            hint = f"give one of: {', '.join(outcome_keys(document.value.get('layer')))}"
+        else:
+            message, hint = f"key '{path[-1]}' is missing.", None
+        sink.add("E104", document.locate(path[:-1]), message, hint)
+    elif raw is not None and isinstance(item["input"], (int, float)) and "str" in item["type"]:
+        sink.add("E103", document.locate(path), f"{raw} is a number where text is meant.", f'quote it: "{raw}"')
+    else:
+        where = ".".join(str(p) for p in path) or "document"
+        sink.add("E104", document.locate(path), f"{where}: {_lower_first(item['msg'])}.")
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _allowed_keys(model: type[SpecModel], loc: tuple[int | str, ...], document: Document) -> set[str]:
+    """Keys of the mapping that holds the unknown key, found by following `loc` through the models."""
+    current: Any = model
+    for step in loc[:-1]:
+        if isinstance(step, str) and isinstance(current, type) and issubclass(current, SpecModel):
+            by_alias = {(f.alias or n): f.annotation for n, f in current.model_fields.items()}
+            current = _inner_model(by_alias.get(step))
+    if not (isinstance(current, type) and issubclass(current, SpecModel)):
+        return set()
+    keys = {f.alias or n for n, f in current.model_fields.items()}
+    if "outcome" in keys and isinstance(document.value, dict):
+        keys = (keys - {"outcome"}) | set(outcome_keys(document.value.get("layer")))
+    return keys
+
+
+def _inner_model(annotation: Any) -> Any:
+    if isinstance(annotation, type) and issubclass(annotation, SpecModel):
+        return annotation
+    for part in getattr(annotation, "__args__", ()):
+        found = _inner_model(part)
+        if found is not None:
+            return found
+    return None
