@@ -1,0 +1,44 @@
+// Arguments of the gemm_4bit family, shared by host code, selectors and kernels. Needs no CUDA header.
+#pragma once
+
+#include <cstdint>
+
+namespace tilewright {
+
+enum class DType : int { kF16 = 0, kBf16 = 1, kF32 = 2 };
+
+enum class QuantType : int { kNf4 = 0, kFp4 = 1, kE2m1 = 2 };
+
+// The kernel family member a tile belongs to; a Config carries it as `kEngine`.
+enum class Engine : int { kSimt = 0, kMmaM16n8k16 = 1, kWgmma = 2, kTcgen05 = 3 };
+
+// out[m, n] = a[m, k] * dequantise(b)[n, k]^T + bias[n], accumulated in fp32.
+//
+// a      row-major elements of `dtype`, `lda` elements from one row to the next.
+// b      packed codes, two a byte, over the flattened row-major [n, k] weight.
+//        nf4, fp4: the HIGH nibble is the even k. e2m1: the LOW nibble is the even k.
+// scales nf4, fp4: fp32 absmax, one per `blocksize` flattened elements; when `nested_absmax` is set, uint8 codes c with
+//        absmax[i] = nested_code[c[i]] * nested_absmax[i / 256] + *offset.
+//        e2m1: uint8 e4m3 of shape [n, k / 16], blocksize 16, each multiplied by the fp32 global scale `*offset`.
+// bias   n elements of `dtype`, or null. Added in fp32 before the one rounding to `dtype`.
+// out    row-major contiguous [m, n] of `dtype`.
+// All pointers are device pointers. `workspace` may be null for engines that need none.
+struct Gemm4bitArgs {
+  const void* a;
+  const uint8_t* b;
+  const void* scales;
+  const float* nested_absmax;
+  const float* nested_code;
+  const float* offset;
+  const void* bias;
+  void* out;
+  int64_t m, n, k, lda;
+  int32_t blocksize;
+  DType dtype;
+  QuantType quant_type;
+  int32_t num_sms;
+  void* workspace;
+  int64_t workspace_bytes;
+};
+
+}  // namespace tilewright
