@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -235,9 +235,7 @@ class _FamilyBuilder:
         for name, terms in file.predicates.items():
             place = document.locate_key(("predicates", name))
             names.define(name, place)
-            texts = [
-                (t.any if isinstance(t, AnyOf) else t, ("predicates", name, i)) for i, t in enumerate(terms)
-            ]
+            texts = [(t.any if isinstance(t, AnyOf) else t, ("predicates", name, i)) for i, t in enumerate(terms)]
             predicates.append(resolver.predicate(name, texts, place, scope))
             scope.later.discard(name)
         return tuple(facts), tuple(predicates)
@@ -303,7 +301,10 @@ class _FamilyBuilder:
     def _outcome(self, decl: LayerDecl, model: RuleModel, document: Document, path: ValuePath) -> Outcome:
         key, value = model.outcome.key, model.outcome.value
         place = document.locate((*path, key))
-        reject: Callable[[str, str | None], None] = lambda text, hint: self.sink.add("E301", place, text, hint)
+
+        def reject(text: str, hint: str | None) -> None:
+            self.sink.add("E301", place, text, hint)
+
         kind = _kind(decl)
         if key == "m_cap" and kind == "m_cap":
             if isinstance(value, int) or value in (ALWAYS, NEVER):

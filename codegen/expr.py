@@ -41,7 +41,7 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Literal_:
+class EnumWord:
     """A word of an enumeration, with its code; produced by name resolution, never by the parser."""
 
     word: str
@@ -78,7 +78,7 @@ class Pred:
     negated: bool = False
 
 
-Expr: TypeAlias = "Int | Name | Literal_ | CeilDiv | Bin"
+Expr: TypeAlias = "Int | Name | EnumWord | CeilDiv | Bin"
 Cond: TypeAlias = "Compare | Pred"
 
 _TOKEN = re.compile(
@@ -217,7 +217,7 @@ def format_node(node: Expr | Cond) -> str:
         return format_int(node.value)
     if isinstance(node, Name):
         return node.name
-    if isinstance(node, Literal_):
+    if isinstance(node, EnumWord):
         return node.word
     if isinstance(node, CeilDiv):
         return f"ceil_div({node.name.name}, {format_int(node.divisor)})"
@@ -256,7 +256,7 @@ def evaluate_expr(node: Expr, env: Mapping[str, Any]) -> Any:
         return node.value
     if isinstance(node, Name):
         return env[node.name]
-    if isinstance(node, Literal_):
+    if isinstance(node, EnumWord):
         return node.code
     if isinstance(node, CeilDiv):
         return (env[node.name.name] + (node.divisor - 1)) // node.divisor
@@ -285,7 +285,7 @@ def interval(node: Expr, bounds: Mapping[str, tuple[int, int]]) -> tuple[int, in
         return node.value, node.value
     if isinstance(node, Name):
         return bounds[node.name]
-    if isinstance(node, Literal_):
+    if isinstance(node, EnumWord):
         return node.code, node.code
     if isinstance(node, CeilDiv):
         low, high = bounds[node.name.name]

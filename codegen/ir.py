@@ -66,7 +66,6 @@ class AnyCond:
     conds: tuple[Cond, ...]
 
 
-
 @dataclass(frozen=True)
 class Fact:
     name: str

@@ -64,7 +64,7 @@ class Document:
         return self.key_marks.get(path) or self.locate(path)
 
 
-class _Stop(Exception):
+class _StopReadingError(Exception):
     """The rest of this file cannot be read; the finding is already recorded."""
 
 
@@ -73,7 +73,7 @@ def load_documents(file: Path, shown: str, sink: Sink) -> list[Document]:
     try:
         text = _read_text(file, shown, sink)
         return list(_documents(text, shown, sink))
-    except _Stop:
+    except _StopReadingError:
         return []
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -91,14 +91,14 @@ def _read_text(file: Path, shown: str, sink: Sink) -> str:
         size = file.stat().st_size
         if size > MAX_BYTES:
             sink.add("E100", Location(shown), f"the file has {size} bytes; the limit is {MAX_BYTES}.")
-            raise _Stop
+            raise _StopReadingError
         data = file.read_bytes()
     except OSError as error:
         sink.add("E100", Location(shown), f"the file cannot be read: {error.strerror}.")
-        raise _Stop from None
+        raise _StopReadingError from None
     if data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
         sink.add("E100", Location(shown), "the file starts with a byte order mark; plain UTF-8 is expected.")
-        raise _Stop
+        raise _StopReadingError
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -106,10 +106,10 @@ def _read_text(file: Path, shown: str, sink: Sink) -> str:
         column = error.start - (before.rfind(b"\n") + 1) + 1
         place = Location(shown, before.count(b"\n") + 1, column)
         sink.add("E100", place, f"byte 0x{data[error.start]:02x} is not valid UTF-8.")
-        raise _Stop from None
+        raise _StopReadingError from None
     if not text.strip():
         sink.add("E100", Location(shown), "the file is empty; a document with a `schema` key is expected.")
-        raise _Stop
+        raise _StopReadingError
     return text
 
 
@@ -139,7 +139,7 @@ class _Builder:
         self.value_marks[path] = place
         if depth > MAX_DEPTH:
             self.sink.add("E100", place, f"values are nested more than {MAX_DEPTH} deep.")
-            raise _Stop
+            raise _StopReadingError
         self._reject_anchor_and_tag(event, place)
         if isinstance(event, yaml.MappingStartEvent):
             return self._mapping(path, depth)
@@ -181,7 +181,7 @@ class _Builder:
         place = self._place(event)
         if not isinstance(event, yaml.ScalarEvent):
             self.sink.add("E104", place, "a key must be a plain word, not a list or a mapping.")
-            raise _Stop
+            raise _StopReadingError
         if event.value == "<<" and not event.style:
             self.sink.add("E105", place, "merge key '<<' is not allowed.", "repeat the keys: it keeps diffs local")
         self._reject_anchor_and_tag(event, place)

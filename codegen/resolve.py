@@ -10,9 +10,9 @@ from .expr import (
     INT64_MAX,
     Compare,
     Cond,
+    EnumWord,
     Expr,
     ExprError,
-    Literal_,
     Name,
     Pred,
     format_node,
@@ -116,9 +116,7 @@ class Resolver:
         if cond.name in scope.predicates:
             return cond
         if cond.name in scope.values:
-            self.sink.add(
-                "E301", place, f"'{cond.name}' is a value, not a predicate.", f"compare it: {cond.name} > 0"
-            )
+            self.sink.add("E301", place, f"'{cond.name}' is a value, not a predicate.", f"compare it: {cond.name} > 0")
         else:
             self._unknown(cond.name, scope, place, scope.predicates)
         return None
@@ -133,9 +131,7 @@ class Resolver:
             return None
         return cond
 
-    def _enum_compare(
-        self, cond: Compare, side: Name, other: Expr, scope: Scope, place: Location
-    ) -> Compare | None:
+    def _enum_compare(self, cond: Compare, side: Name, other: Expr, scope: Scope, place: Location) -> Compare | None:
         words = scope.words[side.name]
         if cond.op not in ("==", "!="):
             self.sink.add("E301", place, f"'{side.name}' is an enumeration; only == and != compare it.")
@@ -145,7 +141,7 @@ class Resolver:
             hint = did_you_mean(text, words) or f"words of '{side.name}': {', '.join(words)}"
             self.sink.add("E301", place, f"'{text}' is not a word of '{side.name}' on its right side.", hint)
             return None
-        return Compare(cond.op, side, Literal_(other.name, words.index(other.name)))
+        return Compare(cond.op, side, EnumWord(other.name, words.index(other.name)))
 
     def _integers(self, expr: Expr, scope: Scope, place: Location) -> bool:
         good = True
@@ -161,9 +157,7 @@ class Resolver:
 
     def _unknown(self, name: str, scope: Scope, place: Location, wanted: Mapping[str, object]) -> None:
         if name in scope.later:
-            self.sink.add(
-                "E302", place, f"'{name}' is used before it is defined.", "only earlier names can be used"
-            )
+            self.sink.add("E302", place, f"'{name}' is used before it is defined.", "only earlier names can be used")
             return
         hint = did_you_mean(name, wanted) or did_you_mean(name, scope.values | set(scope.predicates))
         self.sink.add("E301", place, f"'{name}' is not known here.", hint)
@@ -187,5 +181,3 @@ class Resolver:
     def _syntax(self, error: ExprError, place: Location) -> None:
         at = Location(place.path, place.line, place.column + error.offset)
         self.sink.add("E300", at, f"{error}.", "`tilewright explain-code E300` shows the grammar")
-
-

@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from .build import Sources, build_tree
-from .models.claims import ClaimsFile
 from .diagnostics import Diagnostic, Location, Sink, SpecError, did_you_mean
 from .ir import SpecTree
 from .loader import Document, ValuePath, load_documents
@@ -25,6 +24,7 @@ from .models import (
     SpecModel,
     TileFile,
 )
+from .models.claims import ClaimsFile
 from .models.layers import outcome_keys
 
 MODELS: dict[str, type[SpecModel]] = {
