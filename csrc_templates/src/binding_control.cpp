@@ -1,0 +1,60 @@
+// The C interface that python/tilewright/_native.py calls through ctypes.
+#include "binding_control.h"
+
+#include <atomic>
+
+#include "binding_device.h"
+
+#define TILEWRIGHT_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace tilewright::binding {
+
+const char* register_with_torch();
+
+namespace {
+
+std::atomic<int> forced{kForceNothing};
+thread_local DecisionRecord last_decision{};
+
+}  // namespace
+
+int forced_tile() { return forced.load(std::memory_order_relaxed); }
+
+void record_decision(DecisionRecord record) {
+  record.serial = last_decision.serial + 1;
+  last_decision = record;
+}
+
+}  // namespace tilewright::binding
+
+namespace binding = tilewright::binding;
+
+// Registers torch.ops.tilewright; null on success, else the reason. `import torch` must have run.
+TILEWRIGHT_EXPORT const char* tilewright_register_torch() { return binding::register_with_torch(); }
+
+TILEWRIGHT_EXPORT int tilewright_tile_count() { return binding::kTileCount; }
+
+TILEWRIGHT_EXPORT const char* tilewright_tile_name(int tile) {
+  return tile >= 0 && tile < binding::kTileCount ? binding::tile_name(static_cast<binding::Tile>(tile)) : nullptr;
+}
+
+TILEWRIGHT_EXPORT const char* tilewright_arch_name(int arch) {
+  return arch >= 0 && arch < binding::kArchCount ? binding::arch_name(static_cast<binding::Arch>(arch)) : nullptr;
+}
+
+TILEWRIGHT_EXPORT const char* tilewright_spec_digest() { return binding::kSpecDigest; }
+
+TILEWRIGHT_EXPORT void tilewright_images(char* out, int size) {
+  binding::describe_images(out, static_cast<size_t>(size));
+}
+
+// Name of the rule set that a device of this compute capability is served by, or null.
+TILEWRIGHT_EXPORT const char* tilewright_arch_for(int cc_major, int cc_minor) {
+  const int image = binding::best_image(cc_major, cc_minor);
+  return image < 0 ? nullptr : binding::arch_name(binding::kImages[image].arch);
+}
+
+// Takes a tile index or one of the kForce constants; returns the value that was set before.
+TILEWRIGHT_EXPORT int tilewright_force_tile(int tile) { return binding::forced.exchange(tile); }
+
+TILEWRIGHT_EXPORT void tilewright_last_decision(binding::DecisionRecord* out) { *out = binding::last_decision; }

@@ -1,0 +1,28 @@
+// State that Python reads and sets through ctypes: the forced tile and the last decision of each thread.
+#pragma once
+
+#include "binding_generated.h"
+
+namespace tilewright::binding {
+
+inline constexpr int kForceNothing = -1;
+inline constexpr int kForceFallback = -2;
+
+// The tile index to use instead of the selector's choice, or one of the constants above.
+int forced_tile();
+
+// One decision, as C sees it and as python/tilewright/_native.py mirrors it.
+struct DecisionRecord {
+  int64_t serial;  // how many decisions this thread has made; 0 before the first
+  int64_t m, n, k;
+  int32_t device;
+  int32_t arch;     // index of the rule set used, -1 if no image loads on the device
+  int32_t path;     // 0 fallback, 1 custom
+  int32_t tile;     // -1 for the fallback
+  int32_t forced;   // 1 when force_tile decided
+  int32_t dtype;
+};
+
+void record_decision(DecisionRecord record);
+
+}  // namespace tilewright::binding

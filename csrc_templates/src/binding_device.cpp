@@ -1,0 +1,101 @@
+#include "binding_device.h"
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+#include "binding_tensor.h"
+
+namespace tilewright::binding {
+
+namespace {
+
+constexpr int kMaxDevices = 64;  // devices past this are asked every time
+
+// Every thread that fills a slot writes the same values, so the flag is all the ordering needed.
+struct Slot {
+  std::atomic<bool> ready{false};
+  Device device;
+};
+
+Slot slots[kMaxDevices];
+
+bool read_attribute(int index, cudaDeviceAttr attribute, int& out) {
+  const cudaError_t error = cudaDeviceGetAttribute(&out, attribute, index);
+  if (error == cudaSuccess) return true;
+  (void)cudaGetLastError();
+  return fail("cuda:%d: reading device properties failed: %s", index, cudaGetErrorString(error));
+}
+
+bool read_device(int index, Device& out) {
+  if (!read_attribute(index, cudaDevAttrComputeCapabilityMajor, out.cc_major) ||
+      !read_attribute(index, cudaDevAttrComputeCapabilityMinor, out.cc_minor) ||
+      !read_attribute(index, cudaDevAttrMultiProcessorCount, out.num_sms) ||
+      !read_attribute(index, cudaDevAttrMaxSharedMemoryPerBlockOptin, out.smem_optin_bytes)) {
+    return false;
+  }
+  out.image = best_image(out.cc_major, out.cc_minor);
+  return true;
+}
+
+// Higher is better; 0 means that the image does not load.
+int image_rank(const Image& image, int cc_major, int cc_minor) {
+  if (image.cc_major != cc_major || image.cc_minor > cc_minor) return 0;
+  const bool exact = image.cc_minor == cc_minor;
+  if (image.suffix == 'a') return exact ? 4000 : 0;
+  if (exact) return image.suffix == 'f' ? 3000 : 2000;
+  return (image.suffix == 'f' ? 1000 : 100) + image.cc_minor;
+}
+
+}  // namespace
+
+int best_image(int cc_major, int cc_minor) {
+  int best = -1;
+  int best_rank = 0;
+  for (int i = 0; i < kImageCount; ++i) {
+    const int rank = image_rank(kImages[i], cc_major, cc_minor);
+    if (rank > best_rank) {
+      best = i;
+      best_rank = rank;
+    }
+  }
+  return best;
+}
+
+bool device_properties(int index, Device& out) {
+  if (index < 0 || index >= kMaxDevices) return read_device(index, out);
+  Slot& slot = slots[index];
+  if (!slot.ready.load(std::memory_order_acquire)) {
+    if (!read_device(index, out)) return false;
+    slot.device = out;
+    slot.ready.store(true, std::memory_order_release);
+    return true;
+  }
+  out = slot.device;
+  return true;
+}
+
+void describe_images(char* out, size_t size) {
+  size_t used = 0;
+  out[0] = '\0';
+  for (int i = 0; i < kImageCount && used < size; ++i) {
+    const char suffix[2] = {kImages[i].suffix, '\0'};
+    used += static_cast<size_t>(std::snprintf(out + used, size - used, "%ssm_%d%d%s", i == 0 ? "" : ", ",
+                                              kImages[i].cc_major, kImages[i].cc_minor, suffix));
+  }
+}
+
+// torch's own guard is used because it does not create a context on the device it leaves.
+DeviceGuard::DeviceGuard(int index) {
+  int32_t current = -1;
+  if (shim.get_current_device_index(&current) == 0 && current == index) return;
+  if (shim.create_cuda_guard != nullptr) shim.create_cuda_guard(index, &guard_);
+}
+
+DeviceGuard::~DeviceGuard() {
+  if (guard_ != nullptr) shim.delete_cuda_guard(guard_);
+}
+
+}  // namespace tilewright::binding

@@ -1,0 +1,262 @@
+#include "binding_gemm_4bit.h"
+
+#include <cuda_runtime_api.h>
+
+#include <cinttypes>
+#include <cstdio>
+
+#include "binding_control.h"
+#include "binding_device.h"
+#include "tilewright/quantize/quantize_4bit.h"
+
+namespace tilewright::binding {
+
+namespace {
+
+constexpr int64_t kAlignment = 16;
+
+int64_t element_size(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
+
+int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+
+// Activations as the kernels take them: unit stride in a row, rows and base aligned to 16 bytes.
+struct Rows {
+  const void* data = nullptr;
+  int64_t lda = 0;
+};
+
+// Row stride of `a` if its rows can be walked with one, else -1.
+int64_t row_stride(const View& a, int64_t k) {
+  if (a.dim == 1) return a.strides[0] == 1 || k == 1 ? k : -1;
+  if (a.strides[a.dim - 1] != 1 && k != 1) return -1;
+  int64_t lda = -1;
+  int64_t expected = 0;
+  for (int64_t d = a.dim - 2; d >= 0; --d) {
+    if (a.sizes[d] == 1) continue;
+    if (lda < 0) {
+      lda = a.strides[d];
+    } else if (a.strides[d] != expected) {
+      return -1;
+    }
+    expected = a.strides[d] * a.sizes[d];
+  }
+  if (lda < 0) return k;
+  return lda >= k ? lda : -1;
+}
+
+bool copy_rows(const View& a, int64_t m, int64_t lda, Owned& copy, Rows& rows) {
+  const int64_t sizes[2] = {m, lda};
+  if (!allocate(a, a.dtype, sizes, 2, copy)) return false;
+  int64_t strides[64];
+  int64_t stride = lda;
+  strides[a.dim - 1] = 1;
+  for (int64_t d = a.dim - 2; d >= 0; --d) {
+    strides[d] = stride;
+    stride *= a.sizes[d];
+  }
+  Owned target;
+  if (shim.reinterpret_tensor(copy.get(), a.dim, a.sizes, strides, 0, target.out()) != 0 ||
+      shim.copy_(target.get(), a.handle, 0) != 0) {
+    return fail("gemm_4bit: making an aligned copy of a failed");
+  }
+  View view;
+  if (!inspect("a", copy.get(), view)) return false;
+  rows = {view.data, lda};
+  return true;
+}
+
+bool prepare_rows(const View& a, int64_t m, int64_t k, DType dtype, Owned& copy, Rows& rows) {
+  const int64_t size = element_size(dtype);
+  rows = {a.data, row_stride(a, k)};
+  const bool aligned = reinterpret_cast<uintptr_t>(a.data) % kAlignment == 0 && rows.lda * size % kAlignment == 0;
+  if (rows.lda >= 0 && aligned) return true;
+  return copy_rows(a, m, round_up(k, kAlignment / size), copy, rows);
+}
+
+bool allocate_output(const View& a, int64_t n, Owned& out) {
+  int64_t sizes[64];
+  for (int64_t d = 0; d + 1 < a.dim; ++d) sizes[d] = a.sizes[d];
+  sizes[a.dim - 1] = n;
+  return allocate(a, a.dtype, sizes, a.dim, out);
+}
+
+bool cuda_ok(cudaError_t error, const char* what, Tile tile, const Gemm4bitArgs& args) {
+  if (error == cudaSuccess) return true;
+  (void)cudaGetLastError();
+  return fail("gemm_4bit: %s of tile %s failed: %s (M=%" PRId64 ", N=%" PRId64 ", K=%" PRId64
+              ", blocksize=%d). This is a dispatch-table bug; attach the output of: tilewright explain %" PRId64
+              " %" PRId64 " %" PRId64,
+              what, tile_name(tile), cudaGetErrorString(error), args.m, args.n, args.k, args.blocksize, args.m,
+              args.n, args.k);
+}
+
+bool apply_force(int forced, Arch arch, const Problem& problem, Decision& decision) {
+  if (forced == kForceFallback) {
+    decision.path = Path::kFallback;
+    return true;
+  }
+  const Tile tile = static_cast<Tile>(forced);
+  if (!tile_legal(tile, arch, problem)) {
+    return fail("gemm_4bit: the forced tile %s cannot run M=%" PRId64 ", N=%" PRId64 ", K=%" PRId64
+                ", blocksize=%" PRId64 " on %s: it is not built for this arch, does not take the dtype, or K is not a"
+                " multiple of what it needs",
+                tile_name(tile), problem.M, problem.N, problem.K, problem.blocksize, arch_name(arch));
+  }
+  decision.path = Path::kCustom;
+  decision.tile = tile;
+  return true;
+}
+
+struct Call {
+  Device device;
+  Problem problem;
+  Decision decision;
+  int forced = kForceNothing;
+};
+
+bool decide(const Gemm4bitInputs& in, int64_t m, DType dtype, Call& call) {
+  const Weight& w = in.weight;
+  const Arch arch = kImages[call.device.image].arch;
+  call.problem = Problem{m, w.n, w.k, w.blocksize, call.device.num_sms, dtype, static_cast<QuantType>(w.quant_type)};
+  call.decision.path = Path::kFallback;
+  if (within_limits(call.problem)) call.decision = select(arch, call.problem);
+  call.forced = forced_tile();
+  if (call.forced != kForceNothing && !apply_force(call.forced, arch, call.problem, call.decision)) return false;
+  const bool custom = call.decision.path == Path::kCustom;
+  record_decision({0, m, w.n, w.k, in.a.device, static_cast<int32_t>(arch), custom ? 1 : 0,
+                   custom ? static_cast<int32_t>(call.decision.tile) : -1, call.forced == kForceNothing ? 0 : 1,
+                   static_cast<int32_t>(dtype)});
+  return true;
+}
+
+Gemm4bitArgs kernel_args(const Gemm4bitInputs& in, const Rows& rows, const Call& call, void* out) {
+  const Weight& w = in.weight;
+  Gemm4bitArgs args{};
+  args.a = rows.data;
+  args.b = static_cast<const uint8_t*>(w.b.data);
+  args.scales = w.absmax.data;
+  args.nested_absmax = static_cast<const float*>(w.nested_absmax.data);
+  args.nested_code = static_cast<const float*>(w.nested_code.data);
+  args.offset = static_cast<const float*>(w.offset.data);
+  args.bias = in.bias.data;
+  args.out = out;
+  args.m = call.problem.M;
+  args.n = call.problem.N;
+  args.k = call.problem.K;
+  args.lda = rows.lda;
+  args.blocksize = static_cast<int32_t>(w.blocksize);
+  args.dtype = call.problem.dtype;
+  args.quant_type = call.problem.quant_type;
+  args.num_sms = call.device.num_sms;
+  return args;
+}
+
+bool run_custom(Gemm4bitInputs& in, const Call& call, void* stream, Owned& out) {
+  Owned rows_copy, bias_copy;
+  WeightCopies copies;
+  Rows rows;
+  View result{"out"};
+  if (!prepare_rows(in.a, call.problem.M, call.problem.K, call.problem.dtype, rows_copy, rows) ||
+      !make_dense_weight(in.weight, copies) || !make_dense(in.bias, kAlignment, bias_copy) ||
+      !allocate_output(in.a, call.problem.N, out) || !inspect("out", out.get(), result)) {
+    return false;
+  }
+  const Gemm4bitArgs args = kernel_args(in, rows, call, result.data);
+  return cuda_ok(launch(call.decision.tile, call.problem.dtype, args, static_cast<cudaStream_t>(stream)), "the launch",
+                 call.decision.tile, args);
+}
+
+bool run_fallback(Gemm4bitInputs& in, const Call& call, void* stream, Owned& out) {
+  WeightCopies copies;
+  Owned weight;
+  View view{"weight"};
+  const int64_t sizes[2] = {in.weight.n, in.weight.k};
+  if (!make_dense_weight(in.weight, copies) || !allocate(in.a, in.a.dtype, sizes, 2, weight) ||
+      !inspect("weight", weight.get(), view) ||
+      !launch_dequantize_4bit(in.weight, call.problem.dtype, view.data, stream)) {
+    return false;
+  }
+  Handle a = nullptr;
+  Handle bias = nullptr;
+  if (shim.new_tensor_handle(in.a.handle, &a) != 0) return fail("gemm_4bit: a could not be referenced");
+  if (in.bias.present() && shim.new_tensor_handle(in.bias.handle, &bias) != 0) {
+    return fail("gemm_4bit: bias could not be referenced");
+  }
+  StableIValue stack[3] = {reinterpret_cast<StableIValue>(a), reinterpret_cast<StableIValue>(weight.release()),
+                           wrap_optional(bias)};
+  if (!tilewright::binding::call("aten::linear", stack)) return false;
+  *out.out() = reinterpret_cast<Handle>(stack[0]);
+  return true;
+}
+
+bool current_stream(int32_t device, void*& stream) {
+  if (shim.get_current_cuda_stream != nullptr && shim.get_current_cuda_stream(device, &stream) == 0) return true;
+  return fail("cuda:%d: torch's current stream could not be read", device);
+}
+
+bool prepare_device(const char* op, const View& tensor, Device& device, void*& stream) {
+  if (!device_properties(tensor.device, device) || !current_stream(tensor.device, stream)) return false;
+  if (device.image >= 0) return true;
+  char images[256];
+  describe_images(images, sizeof images);
+  return fail("%s: cuda:%d has compute capability %d.%d, and this build of tilewright has machine code only for %s;"
+              " build it with TILEWRIGHT_ARCHS set for this device",
+              op, tensor.device, device.cc_major, device.cc_minor, images);
+}
+
+}  // namespace
+
+bool run_gemm_4bit(Gemm4bitInputs& in, Owned& out) {
+  if (!check_gemm_4bit(in)) return false;
+  const int64_t m = in.a.numel / in.weight.k;
+  if (m == 0 || in.weight.n == 0) return allocate_output(in.a, in.weight.n, out);
+  Call call;
+  void* stream = nullptr;
+  DType dtype = DType::kF16;
+  element_type("gemm_4bit", in.a, dtype);
+  if (!prepare_device("gemm_4bit", in.a, call.device, stream) || !decide(in, m, dtype, call)) return false;
+  const DeviceGuard guard(in.a.device);
+  if (call.decision.path == Path::kCustom) return run_custom(in, call, stream, out);
+  return run_fallback(in, call, stream, out);
+}
+
+bool launch_dequantize_4bit(const Weight& w, DType dtype, void* out, void* stream) {
+  Dequantize4bitArgs args{};
+  args.b = static_cast<const uint8_t*>(w.b.data);
+  args.scales = w.absmax.data;
+  args.nested_absmax = static_cast<const float*>(w.nested_absmax.data);
+  args.nested_code = static_cast<const float*>(w.nested_code.data);
+  args.offset = static_cast<const float*>(w.offset.data);
+  args.out = out;
+  args.n = w.n;
+  args.k = w.k;
+  args.blocksize = static_cast<int32_t>(w.blocksize);
+  args.dtype = dtype;
+  args.quant_type = static_cast<QuantType>(w.quant_type);
+  const cudaError_t error = dequantize_4bit(args, static_cast<cudaStream_t>(stream));
+  if (error == cudaSuccess) return true;
+  (void)cudaGetLastError();
+  return fail("dequantize_4bit: the launch failed: %s (n=%" PRId64 ", k=%" PRId64 ", blocksize=%" PRId64 ")",
+              cudaGetErrorString(error), w.n, w.k, w.blocksize);
+}
+
+bool run_dequantize_4bit(Weight& w, int64_t dtype, Owned& out) {
+  if (!check_weight("dequantize_4bit", w)) return false;
+  if (dtype < 0 || dtype > 2) {
+    return fail("dequantize_4bit: dtype=%" PRId64 "; allowed: 0 (float16), 1 (bfloat16), 2 (float32)", dtype);
+  }
+  const int32_t codes[3] = {shim.dtype_f16, shim.dtype_bf16, shim.dtype_f32};
+  const int64_t sizes[2] = {w.n, w.k};
+  View view{"out"};
+  if (!allocate(w.b, codes[dtype], sizes, 2, out) || !inspect("out", out.get(), view)) return false;
+  if (view.numel == 0) return true;
+  Device device;
+  void* stream = nullptr;
+  WeightCopies copies;
+  if (!prepare_device("dequantize_4bit", w.b, device, stream)) return false;
+  const DeviceGuard guard(w.b.device);
+  return make_dense_weight(w, copies) &&
+         launch_dequantize_4bit(w, static_cast<DType>(dtype), view.data, stream);
+}
+
+}  // namespace tilewright::binding

@@ -1,0 +1,38 @@
+// Arguments of tilewright::gemm_4bit and tilewright::dequantize_4bit as they come from the dispatcher.
+#pragma once
+
+#include "binding_generated.h"
+#include "binding_tensor.h"
+
+namespace tilewright::binding {
+
+// The packed weight of logical shape [n, k] with everything that is needed to dequantise it.
+struct Weight {
+  View b{"b"}, absmax{"absmax"}, nested_absmax{"nested_absmax"}, nested_code{"nested_code"}, offset{"offset"};
+  int64_t n = 0, k = 0, blocksize = 0, quant_type = 0;
+};
+
+struct Gemm4bitInputs {
+  View a{"a"}, bias{"bias"};
+  Weight weight;
+};
+
+// Copies that make an argument contiguous and aligned; they live as long as the launch.
+struct WeightCopies {
+  Owned b, absmax, nested_absmax, nested_code, offset;
+};
+
+// Each check names the argument, its value and what is allowed; false means that the text is recorded.
+bool check_weight(const char* op, const Weight& weight);
+bool check_gemm_4bit(const Gemm4bitInputs& in);
+bool element_type(const char* op, const View& view, DType& out);
+bool make_dense_weight(Weight& weight, WeightCopies& copies);
+
+// Decides, launches and allocates the result.
+bool run_gemm_4bit(Gemm4bitInputs& in, Owned& out);
+
+// Writes the dequantised [n, k] weight into `out`, a dense tensor of `dtype` on the current device.
+bool launch_dequantize_4bit(const Weight& weight, DType dtype, void* out, void* stream);
+bool run_dequantize_4bit(Weight& weight, int64_t dtype, Owned& out);
+
+}  // namespace tilewright::binding

@@ -1,0 +1,149 @@
+// The ops of torch.ops.tilewright that run on CUDA: schemas, boxed kernels, registration.
+//
+// A boxed kernel owns the handles on its stack: it releases every one before it returns or raises.
+#include "binding_control.h"
+#include "binding_gemm_4bit.h"
+
+namespace tilewright::binding {
+
+namespace {
+
+#define TILEWRIGHT_GEMM_4BIT_ARGS                                                                          \
+  "(Tensor a, Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, Tensor? bias=None, " \
+  "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None) -> Tensor"
+
+constexpr const char* kSchemas[] = {
+    "gemm_4bit" TILEWRIGHT_GEMM_4BIT_ARGS,
+    "_noop_gemm_4bit" TILEWRIGHT_GEMM_4BIT_ARGS,
+    "dequantize_4bit(Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, int dtype, "
+    "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None) -> Tensor",
+    "quantize_4bit(Tensor weight, int blocksize, int quant_type) -> (Tensor, Tensor, Tensor)",
+};
+
+// The handles of one call; released at the end of the scope, before any raise.
+template <int kTensors>
+struct Arguments {
+  Handle handles[kTensors] = {};
+  ~Arguments() {
+    for (Handle handle : handles) {
+      if (handle != nullptr) shim.delete_tensor(handle);
+    }
+  }
+};
+
+Handle as_handle(StableIValue value) { return reinterpret_cast<Handle>(value); }
+
+bool inspect_weight(Handle b, Handle absmax, Handle nested_absmax, Handle nested_code, Handle offset, Weight& out) {
+  return inspect("b", b, out.b) && inspect("absmax", absmax, out.absmax) &&
+         inspect("nested_absmax", nested_absmax, out.nested_absmax) &&
+         inspect("nested_code", nested_code, out.nested_code) && inspect("offset", offset, out.offset);
+}
+
+struct Gemm4bitCall {
+  Arguments<7> arguments;
+  Gemm4bitInputs in;
+
+  bool read(const StableIValue* stack) {
+    Handle* h = arguments.handles;
+    for (int i = 0; i < 3; ++i) h[i] = as_handle(stack[i]);
+    for (int i = 3; i < 7; ++i) h[i] = take_optional(stack[i + 4]);
+    in.weight.n = static_cast<int64_t>(stack[3]);
+    in.weight.k = static_cast<int64_t>(stack[4]);
+    in.weight.blocksize = static_cast<int64_t>(stack[5]);
+    in.weight.quant_type = static_cast<int64_t>(stack[6]);
+    return inspect("a", h[0], in.a) && inspect("bias", h[3], in.bias) &&
+           inspect_weight(h[1], h[2], h[4], h[5], h[6], in.weight);
+  }
+};
+
+Handle gemm_4bit(const StableIValue* stack) {
+  Gemm4bitCall call;
+  Owned out;
+  if (!call.read(stack) || !run_gemm_4bit(call.in, out)) return nullptr;
+  return out.release();
+}
+
+// Same signature and output allocation as gemm_4bit, no checks, no decision and no launch: the floor that
+// benchmarks/host_overhead.py compares with.
+Handle noop_gemm_4bit(const StableIValue* stack) {
+  Arguments<7> arguments;
+  Handle* h = arguments.handles;
+  for (int i = 0; i < 3; ++i) h[i] = as_handle(stack[i]);
+  for (int i = 3; i < 7; ++i) h[i] = take_optional(stack[i + 4]);
+  View a;
+  Owned out;
+  if (!inspect("a", h[0], a)) return nullptr;
+  const int64_t k = static_cast<int64_t>(stack[4]);
+  const int64_t sizes[2] = {k > 0 ? a.numel / k : 0, static_cast<int64_t>(stack[3])};
+  if (!allocate(a, a.dtype, sizes, 2, out)) return nullptr;
+  return out.release();
+}
+
+Handle dequantize_4bit(const StableIValue* stack) {
+  Arguments<5> arguments;
+  Handle* h = arguments.handles;
+  for (int i = 0; i < 2; ++i) h[i] = as_handle(stack[i]);
+  for (int i = 2; i < 5; ++i) h[i] = take_optional(stack[i + 5]);
+  Weight weight;
+  weight.n = static_cast<int64_t>(stack[2]);
+  weight.k = static_cast<int64_t>(stack[3]);
+  weight.blocksize = static_cast<int64_t>(stack[4]);
+  weight.quant_type = static_cast<int64_t>(stack[5]);
+  Owned out;
+  if (!inspect_weight(h[0], h[1], h[2], h[3], h[4], weight)) return nullptr;
+  if (!run_dequantize_4bit(weight, static_cast<int64_t>(stack[6]), out)) return nullptr;
+  return out.release();
+}
+
+// Every object of `Op` is gone when the exception is raised, so that nothing leaks.
+template <Handle (*Op)(const StableIValue*)>
+void boxed(StableIValue* stack, uint64_t, uint64_t) {
+  const Handle result = Op(stack);
+  if (result == nullptr) raise();
+  stack[0] = reinterpret_cast<StableIValue>(result);
+}
+
+struct Kernel {
+  const char* name;
+  Boxed function;
+};
+
+constexpr Kernel kCudaKernels[] = {
+    {"gemm_4bit", boxed<gemm_4bit>},
+    {"_noop_gemm_4bit", boxed<noop_gemm_4bit>},
+    {"dequantize_4bit", boxed<dequantize_4bit>},
+};
+
+// The library objects live as long as the process: deleting one would unregister its ops.
+const char* register_ops() {
+  Handle definitions = nullptr;
+  Handle cuda = nullptr;
+  if (shim.library_init_def("tilewright", __FILE__, __LINE__, &definitions) != 0) {
+    return "the torch.library namespace tilewright is already taken";
+  }
+  for (const char* schema : kSchemas) {
+    if (shim.library_def(definitions, schema) != 0) return "a schema was refused by torch";
+  }
+  if (shim.library_init_impl("tilewright", "CUDA", __FILE__, __LINE__, &cuda) != 0) {
+    return "the CUDA kernels were refused by torch";
+  }
+  for (const Kernel& kernel : kCudaKernels) {
+    if (shim.library_impl(cuda, kernel.name, kernel.function, kTargetVersion) != 0) {
+      return "a CUDA kernel was refused by torch";
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const char* register_with_torch() {
+  static bool registered = false;
+  if (registered) return nullptr;
+  if (const char* reason = resolve_shim()) return reason;
+  if (const char* reason = register_ops()) return reason;
+  registered = true;
+  return nullptr;
+}
+
+}  // namespace tilewright::binding

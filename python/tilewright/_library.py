@@ -1,0 +1,110 @@
+"""The native library `_native.so`: finding it, loading it, and its C interface.
+
+The library is opened with ctypes and is not a Python extension, so that one file serves every Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FORCE_NOTHING = -1
+FORCE_FALLBACK = -2
+
+
+class DecisionRecord(ctypes.Structure):
+    """Mirror of `DecisionRecord` in csrc_templates/src/binding_control.h."""
+
+    _fields_ = (
+        ("serial", ctypes.c_int64),
+        ("m", ctypes.c_int64),
+        ("n", ctypes.c_int64),
+        ("k", ctypes.c_int64),
+        ("device", ctypes.c_int32),
+        ("arch", ctypes.c_int32),
+        ("path", ctypes.c_int32),
+        ("tile", ctypes.c_int32),
+        ("forced", ctypes.c_int32),
+        ("dtype", ctypes.c_int32),
+    )
+
+
+@dataclass(frozen=True)
+class Native:
+    """The loaded library, or the reason why there is none."""
+
+    path: Path | None
+    library: Any
+    reason: str
+
+    @property
+    def loaded(self) -> bool:
+        """True when the CUDA kernels are registered with torch."""
+        return self.library is not None
+
+    def tile_names(self) -> tuple[str, ...]:
+        """Names of all tiles in the library, in the order of their numbers."""
+        if not self.loaded:
+            return ()
+        return tuple(self.library.tilewright_tile_name(i).decode() for i in range(self.library.tilewright_tile_count()))
+
+    def images(self) -> tuple[str, ...]:
+        """Machine code in the library, such as ("sm_80", "sm_90a")."""
+        if not self.loaded:
+            return ()
+        text = ctypes.create_string_buffer(1024)
+        self.library.tilewright_images(text, len(text))
+        return tuple(part for part in text.value.decode().split(", ") if part)
+
+    def arch_for(self, major: int, minor: int) -> str | None:
+        """Name of the rule set that serves a device of this compute capability; None if no image loads on it."""
+        if not self.loaded:
+            return None
+        name = self.library.tilewright_arch_for(major, minor)
+        return None if name is None else str(name.decode())
+
+
+def load() -> Native:
+    """Opens the library and registers its ops with torch. Never raises: a missing library is a pure Python install."""
+    path = _find()
+    if path is None:
+        return Native(None, None, "this install has no native library")
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        return Native(path, None, f"{path.name} does not load: {error}")
+    _declare(library)
+    failure = library.tilewright_register_torch()
+    if failure is not None:
+        return Native(path, None, f"{path.name} does not register: {failure.decode()}")
+    return Native(path, library, "")
+
+
+def _find() -> Path | None:
+    # An editable install keeps the Python files in the source tree and the library in site-packages.
+    package = __import__(__package__)
+    for folder in (Path(__file__).parent, *map(Path, package.__path__)):
+        if (folder / "_native.so").is_file():
+            return folder / "_native.so"
+    return None
+
+
+def _declare(library: Any) -> None:
+    text, number = ctypes.c_char_p, ctypes.c_int
+    library.tilewright_register_torch.restype = text
+    library.tilewright_tile_count.restype = number
+    library.tilewright_tile_name.restype = text
+    library.tilewright_tile_name.argtypes = [number]
+    library.tilewright_arch_name.restype = text
+    library.tilewright_arch_name.argtypes = [number]
+    library.tilewright_arch_for.restype = text
+    library.tilewright_arch_for.argtypes = [number, number]
+    library.tilewright_spec_digest.restype = text
+    library.tilewright_images.restype = None
+    library.tilewright_images.argtypes = [text, number]
+    library.tilewright_force_tile.restype = number
+    library.tilewright_force_tile.argtypes = [number]
+    library.tilewright_last_decision.restype = None
+    library.tilewright_last_decision.argtypes = [ctypes.POINTER(DecisionRecord)]

@@ -1,0 +1,85 @@
+"""Linear4bit: torch.nn.Linear with a 4-bit weight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import formats
+from .gemm import gemm_4bit, quantize_4bit
+from .state import QuantState
+
+_SCALES = ("absmax", "nested_absmax", "nested_code", "offset")
+
+
+class Linear4bit(torch.nn.Module):
+    """y = x W^T + bias with W [out_features, in_features] held in 4 bits.
+
+    Make one with `Linear4bit.from_linear`. The packed codes and the scales are buffers: they move with the module and are part of
+    its state_dict, and `half()`, `bfloat16()` or `to(dtype)` change the bias only. The weight is not trained.
+    """
+
+    weight: torch.Tensor
+    absmax: torch.Tensor
+    nested_absmax: torch.Tensor | None
+    nested_code: torch.Tensor | None
+    offset: torch.Tensor | None
+
+    def __init__(self, packed: torch.Tensor, state: QuantState, bias: torch.Tensor | None = None) -> None:
+        super().__init__()
+        self.out_features, self.in_features = state.shape
+        self.quant_type = formats.get_format(state.quant_type).name
+        self.blocksize = state.blocksize
+        self.register_buffer("weight", packed)
+        for name in _SCALES:
+            self.register_buffer(name, getattr(state, name))
+        self.bias = None if bias is None else torch.nn.Parameter(bias.detach().clone())
+
+    @classmethod
+    def from_linear(
+        cls,
+        linear: torch.nn.Linear,
+        *,
+        quant_type: str = "nf4",
+        blocksize: int | None = None,
+        nested: bool = False,
+    ) -> Linear4bit:
+        """Quantises the weight of `linear`; its bias is copied, on the same device and in the same dtype."""
+        packed, state = quantize_4bit(linear.weight.detach(), quant_type=quant_type, blocksize=blocksize, nested=nested)
+        return cls(packed, state, linear.bias)
+
+    @property
+    def state(self) -> QuantState:
+        """The scales and shape of the weight."""
+        return QuantState(
+            (self.out_features, self.in_features),
+            self.quant_type,
+            self.blocksize,
+            self.absmax,
+            self.nested_absmax,
+            self.nested_code,
+            self.offset,
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x [..., in_features] -> [..., out_features]."""
+        return gemm_4bit(x, self.weight, self.state, self.bias)
+
+    def extra_repr(self) -> str:
+        """Shape and format, for print()."""
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
+            f"quant_type={self.quant_type}, blocksize={self.blocksize}, nested={self.nested_absmax is not None}"
+        )
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+        # half() and to(dtype) would round the scales: after the move they are put back in their own dtype.
+        before = {name: getattr(self, name) for name in _SCALES}
+        super()._apply(fn, recurse)
+        for name, scale in before.items():
+            moved = getattr(self, name)
+            if scale is not None and moved.dtype != scale.dtype:
+                setattr(self, name, scale.to(moved.device))
+        return self
