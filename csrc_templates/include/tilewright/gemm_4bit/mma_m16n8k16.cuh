@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(32 * Config::kWarpsM * Config::kWarpsN)
 
 #pragma unroll
   for (int stage = 0; stage < kAhead; ++stage) {
-    if (stage < chunks) loader.copy_operands(int64_t{stage} * Config::kKc, stage);
+    if (stage < chunks) loader.copy_next(stage);
     ptx::cp_async_commit();
   }
   fill_tables<Config>(smem, args, source);
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(32 * Config::kWarpsM * Config::kWarpsN)
     const bool more = chunk + kAhead < chunks;
     const int64_t next_k = int64_t{chunk + kAhead} * Config::kKc;
     if (more) {
-      loader.copy_operands(next_k, next_slot);
+      loader.copy_next(next_slot);
       loader.load_scales(next_k);
     }
     ptx::cp_async_commit();

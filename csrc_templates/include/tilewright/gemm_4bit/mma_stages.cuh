@@ -24,118 +24,139 @@ __device__ __forceinline__ int b_offset(int row, int group) {
   return (group * Config::kNt + row) * 32;
 }
 
-// Scales of a stage are kept for granules of 2^shift elements of k: a whole block or chunk where rows start on a block,
-// else the 32 elements (16 for e2m1) that share a block whatever K is.
-template <class Config>
-__device__ __forceinline__ int granule_shift(const Gemm4bitArgs& args, const dequant::ScaleSource& source) {
-  constexpr int kChunkShift = Config::kKc % 256 == 0 ? 8 : Config::kKc % 128 == 0 ? 7 : 6;
-  const bool rows_start_blocks = (args.k & ((int64_t{1} << source.block_shift) - 1)) == 0;
-  if (rows_start_blocks) return min(source.block_shift, kChunkShift);
-  return min(source.block_shift, 5);
-}
-
-template <class Config>
-class StageLoader {
+// One thread's share of the 16-byte copies of an operand, the same for every chunk of k. The thread keeps to one column of
+// chunks and steps down the rows.
+template <int kRows, int kChunksPerRow, int kThreads>
+class CopyShare {
  public:
-  static constexpr int kThreads = 32 * Config::kWarpsM * Config::kWarpsN;
-  static constexpr int kScalesPerStage = Config::kNt * Config::kKc / 16;
-  static constexpr int kScalesPerThread = (kScalesPerStage + kThreads - 1) / kThreads;
-  using Smem = MmaM16n8k16Smem<Config>;
+  static_assert(kThreads % kChunksPerRow == 0, "threads of a block are a multiple of the 16-byte chunks in a row");
+  static constexpr int kRowStep = kThreads / kChunksPerRow;
+  static constexpr int kCopies = (kRows + kRowStep - 1) / kRowStep;
+  static_assert(kCopies <= 32, "the rows of a thread fit a 32-bit mask");
 
-  __device__ __forceinline__ StageLoader(const Gemm4bitArgs& args, const dequant::ScaleSource& source, int64_t row_m,
-                                         int64_t row_n, unsigned char* smem)
-      : args_(args),
-        source_(source),
-        row_m_(row_m),
-        row_n_(row_n),
-        smem_(smem),
-        offset_(dequant::load_offset(source)),
-        granule_shift_(kernels::granule_shift<Config>(args, source)) {}
-
-  __device__ __forceinline__ int granule_shift() const { return granule_shift_; }
-
-  // Starts the copies of k0 .. k0 + kc - 1 into `slot`. Rows past M or N and chunks past K become zeros.
-  __device__ __forceinline__ void copy_operands(int64_t k0, int slot) const {
-    copy_a(k0, slot);
-    copy_b(k0, slot);
+  // `rows_left`: rows from the tile's first to the end of the matrix; `row_bytes`: from one row to the next.
+  __device__ __forceinline__ CopyShare(const void* tile, int64_t row_bytes, int64_t rows_left)
+      : row_(static_cast<int>(threadIdx.x) / kChunksPerRow),
+        chunk_(static_cast<int>(threadIdx.x) % kChunksPerRow),
+        step_bytes_(kRowStep * row_bytes),
+        source_(static_cast<const char*>(tile) + row_ * row_bytes + chunk_ * 16) {
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i) {
+      if (row_ + i * kRowStep < rows_left) present_ |= 1u << i;
+    }
   }
 
-  // Loads this thread's scales of the chunk at k0 into registers; store_scales puts them into a slot later, when the
-  // loads have had time to arrive.
-  __device__ __forceinline__ void load_scales(int64_t k0) {
-    const int count = Config::kNt * (Config::kKc >> granule_shift_);
+  __device__ __forceinline__ int chunk() const { return chunk_; }
+
+  // Copies this thread's chunks and moves on by `advance_bytes`. `offset_of(row, chunk)` places them in the stage.
+  // Missing rows, and every row when `in_k` is false, become zeros; their addresses are not read.
+  template <class OffsetOf>
+  __device__ __forceinline__ void copy(uint32_t stage, bool in_k, int advance_bytes, OffsetOf offset_of) {
 #pragma unroll
-    for (int i = 0; i < kScalesPerThread; ++i) {
+    for (int i = 0; i < kCopies; ++i) {
+      if (kRows % kRowStep != 0 && row_ + i * kRowStep >= kRows) break;
+      const int bytes = in_k && (present_ >> i & 1u) != 0 ? 16 : 0;
+      ptx::cp_async_16(stage + offset_of(row_ + i * kRowStep, chunk_), source_ + i * step_bytes_, bytes);
+    }
+    source_ += advance_bytes;
+  }
+
+ private:
+  int row_;
+  int chunk_;
+  uint32_t present_ = 0;
+  int64_t step_bytes_;
+  const char* source_;
+};
+
+// One thread's share of the scales. They are kept in shared memory for granules of 2^shift elements of k: a whole block or
+// chunk where rows start on a block, else the 32 elements (16 for e2m1) that share a block whatever K is.
+template <class Config, int kThreads>
+class ScaleShare {
+ public:
+  using Smem = MmaM16n8k16Smem<Config>;
+  static constexpr int kScales = (Config::kNt * Config::kKc / 16 + kThreads - 1) / kThreads;
+
+  __device__ __forceinline__ ScaleShare(const Gemm4bitArgs& args, const dequant::ScaleSource& source, int64_t row_n)
+      : args_(args), source_(source), row_n_(row_n), offset_(dequant::load_offset(source)) {
+    constexpr int kChunkShift = Config::kKc % 256 == 0 ? 8 : Config::kKc % 128 == 0 ? 7 : 6;
+    const bool rows_start_blocks = (args.k & ((int64_t{1} << source.block_shift) - 1)) == 0;
+    shift_ = min(source.block_shift, rows_start_blocks ? kChunkShift : 5);
+    count_ = Config::kNt * (Config::kKc >> shift_);
+  }
+
+  __device__ __forceinline__ int granule_shift() const { return shift_; }
+
+  // Loads the scales of the chunk at k0 into registers; `store` puts them into a stage later, when they have arrived.
+  __device__ __forceinline__ void load(int64_t k0) {
+#pragma unroll
+    for (int i = 0; i < kScales; ++i) {
       const int entry = static_cast<int>(threadIdx.x) + i * kThreads;
       const int64_t n = row_n_ + entry % Config::kNt;
-      const int64_t k = k0 + (int64_t{entry / Config::kNt} << granule_shift_);
-      present_[i] = entry < count && n < args_.n && k < args_.k;
+      const int64_t k = k0 + ((entry / Config::kNt) << shift_);
+      present_[i] = entry < count_ && n < args_.n && k < args_.k;
       if (present_[i]) raw_[i] = dequant::load_scale(source_, (n * args_.k + k) >> source_.block_shift);
     }
   }
 
   // Absent scales become zero, which keeps the zero-filled tail of K free of NaN.
-  __device__ __forceinline__ void store_scales(int slot) const {
-    float* target = reinterpret_cast<float*>(smem_ + Smem::kScaleOffset + slot * Smem::kScaleStageBytes);
-    const float* nested_code = reinterpret_cast<const float*>(smem_ + Smem::kNestedCodeOffset);
-    const int count = Config::kNt * (Config::kKc >> granule_shift_);
+  __device__ __forceinline__ void store(unsigned char* smem, int slot) const {
+    float* target = reinterpret_cast<float*>(smem + Smem::kScaleOffset + slot * Smem::kScaleStageBytes);
+    const float* nested_code = reinterpret_cast<const float*>(smem + Smem::kNestedCodeOffset);
 #pragma unroll
-    for (int i = 0; i < kScalesPerThread; ++i) {
+    for (int i = 0; i < kScales; ++i) {
       const int entry = static_cast<int>(threadIdx.x) + i * kThreads;
-      if (entry >= count) continue;
+      if (entry >= count_) break;
       const float scale = present_[i] ? dequant::finish_scale(source_, raw_[i], offset_, nested_code) : 0.0f;
       target[entry / Config::kNt * Smem::kScaleRowFloats + entry % Config::kNt] = scale;
     }
   }
 
  private:
-  __device__ __forceinline__ void copy_a(int64_t k0, int slot) const {
-    constexpr int kChunksPerRow = Config::kKc / 8;
-    constexpr int kChunks = Config::kMt * kChunksPerRow;
-    const uint32_t stage = ptx::shared_address(smem_ + Smem::kAOffset + slot * Smem::kAStageBytes);
-    const char* base = static_cast<const char*>(args_.a);
-#pragma unroll
-    for (int i = 0; i < (kChunks + kThreads - 1) / kThreads; ++i) {
-      const int index = static_cast<int>(threadIdx.x) + i * kThreads;
-      if (kChunks % kThreads != 0 && index >= kChunks) break;
-      const int row = index / kChunksPerRow;
-      const int chunk = index % kChunksPerRow;
-      const int64_t m = row_m_ + row;
-      const int64_t k = k0 + chunk * 8;
-      const bool present = m < args_.m && k < args_.k;
-      const char* source = present ? base + (m * args_.lda + k) * 2 : base;
-      ptx::cp_async_16(stage + a_offset<Config>(row, chunk), source, present ? 16 : 0);
-    }
-  }
-
-  __device__ __forceinline__ void copy_b(int64_t k0, int slot) const {
-    constexpr int kChunksPerRow = Config::kKc / 32;
-    constexpr int kChunks = Config::kNt * kChunksPerRow;
-    const uint32_t stage = ptx::shared_address(smem_ + Smem::kBOffset + slot * Smem::kBStageBytes);
-#pragma unroll
-    for (int i = 0; i < (kChunks + kThreads - 1) / kThreads; ++i) {
-      const int index = static_cast<int>(threadIdx.x) + i * kThreads;
-      if (kChunks % kThreads != 0 && index >= kChunks) break;
-      const int row = index / kChunksPerRow;
-      const int chunk = index % kChunksPerRow;
-      const int64_t n = row_n_ + row;
-      const int64_t k = k0 + chunk * 32;
-      const bool present = n < args_.n && k < args_.k;
-      const uint8_t* source = present ? args_.b + (n * args_.k + k) / 2 : args_.b;
-      const uint32_t target = stage + b_offset<Config>(row, chunk / 2) + chunk % 2 * 16;
-      ptx::cp_async_16(target, source, present ? 16 : 0);
-    }
-  }
-
   const Gemm4bitArgs& args_;
   const dequant::ScaleSource& source_;
-  int64_t row_m_;
   int64_t row_n_;
-  unsigned char* smem_;
   float offset_;
-  int granule_shift_;
-  dequant::RawScale raw_[kScalesPerThread];
-  bool present_[kScalesPerThread];
+  int shift_;
+  int count_;
+  dequant::RawScale raw_[kScales];
+  bool present_[kScales];
+};
+
+// Fills the stages of one block's tile, chunk after chunk of k.
+template <class Config>
+class StageLoader {
+ public:
+  static constexpr int kThreads = 32 * Config::kWarpsM * Config::kWarpsN;
+  using Smem = MmaM16n8k16Smem<Config>;
+
+  __device__ __forceinline__ StageLoader(const Gemm4bitArgs& args, const dequant::ScaleSource& source, int64_t row_m,
+                                         int64_t row_n, unsigned char* smem)
+      : smem_(smem),
+        k_left_(static_cast<int>(args.k)),
+        a_(static_cast<const char*>(args.a) + row_m * args.lda * 2, args.lda * 2, args.m - row_m),
+        b_(args.b + row_n * args.k / 2, args.k / 2, args.n - row_n),
+        scales_(args, source, row_n) {}
+
+  // Starts the copies of the next chunk of A and B into `slot`.
+  __device__ __forceinline__ void copy_next(int slot) {
+    a_.copy(ptx::shared_address(smem_ + Smem::kAOffset + slot * Smem::kAStageBytes), a_.chunk() * 8 < k_left_,
+            Config::kKc * 2, [](int row, int chunk) { return a_offset<Config>(row, chunk); });
+    b_.copy(ptx::shared_address(smem_ + Smem::kBOffset + slot * Smem::kBStageBytes), b_.chunk() * 32 < k_left_,
+            Config::kKc / 2, [](int row, int chunk) { return b_offset<Config>(row, chunk / 2) + chunk % 2 * 16; });
+    k_left_ -= Config::kKc;
+  }
+
+  __device__ __forceinline__ void load_scales(int64_t k0) { scales_.load(k0); }
+  __device__ __forceinline__ void store_scales(int slot) const { scales_.store(smem_, slot); }
+  __device__ __forceinline__ int granule_shift() const { return scales_.granule_shift(); }
+
+ private:
+  unsigned char* smem_;
+  int k_left_;
+  CopyShare<Config::kMt, Config::kKc / 8, kThreads> a_;
+  CopyShare<Config::kNt, Config::kKc / 32, kThreads> b_;
+  ScaleShare<Config, kThreads> scales_;
 };
 
 }  // namespace tilewright::kernels

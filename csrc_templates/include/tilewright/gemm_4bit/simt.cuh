@@ -89,7 +89,7 @@ class SimtColumn {
 
   // Sums over the lanes, in a fixed order, and writes one element of each row.
   __device__ __forceinline__ void store(int64_t column) {
-    const float bias = epilogue::bias_at<Element>(args_.bias, column);
+    const float bias = epilogue::bias_at<Element>(args_.bias, column, args_.n);
 #pragma unroll
     for (int r = 0; r < Config::kMb; ++r) {
       float sum = acc_[r];

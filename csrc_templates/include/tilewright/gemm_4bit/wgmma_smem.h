@@ -1,0 +1,56 @@
+// Geometry of the wgmma engine, usable from host code without CUDA headers.
+#pragma once
+
+#include "tilewright/gemm_4bit/args.h"
+#include "tilewright/gemm_4bit/smem.h"
+
+namespace tilewright {
+
+// Tile fields:
+//   kMt, kNt      rows of A (activations) and of the weight per block; kNt / 64 consumer warpgroups of 64 weight rows
+//   kKc, kStages  elements of k per pipeline stage (64 or 128), stages
+//   kClusterN     blocks of a cluster that share one tile of A, each with its own kNt weight rows
+//   kSplitK       blocks of a cluster that share one output tile, each with its part of k
+//   kOccupancy    blocks per multiprocessor the registers are sized for
+template <class Tile>
+struct WgmmaGeometry {
+  static constexpr int kConsumers = Tile::kNt / 64;
+  static constexpr int kThreads = 128 * (1 + kConsumers);
+  static constexpr int kCluster = Tile::kClusterN * Tile::kSplitK;
+
+  // Registers per thread after reallocation, from 512 per four warps of a multiprocessor.
+  static constexpr int kRegisterShare = 512 / Tile::kOccupancy;
+  static constexpr int kProducerRegisters = kConsumers % 2 == 0 ? 24 : kConsumers == 1 ? 40 : 32;
+  static constexpr int kConsumerFit = (kRegisterShare - kProducerRegisters) / kConsumers / 8 * 8;
+  static constexpr int kConsumerRegisters = kConsumerFit > 240 ? 240 : kConsumerFit;
+
+  // Dynamic shared memory, in this order:
+  //   stages x A        kKc / 64 panels of kMt rows of 128 swizzled bytes; the split-k exchange lies over this and W
+  //   stages x W        kNt rows of kKc / 2 packed bytes
+  //   output            per consumer kOutputRows rows of 128 swizzled bytes
+  //   nested code       256 floats
+  //   barriers          full and empty, one of each per stage
+  static constexpr int kPanelBytes = Tile::kMt * 128;
+  static constexpr int kAStageBytes = Tile::kKc / 64 * kPanelBytes;
+  static constexpr int kWStageBytes = Tile::kNt * Tile::kKc / 2;
+  static constexpr int kOutputRows = Tile::kMt % 64 == 0 ? 64 : Tile::kMt % 32 == 0 ? 32 : 16;
+  static constexpr int kOutputBytes = kOutputRows * 128;
+  static constexpr int kExchangeBytes = Tile::kSplitK > 1 ? Tile::kMt * Tile::kNt * 4 : 0;
+  static constexpr int kStagesBytes = Tile::kStages * (kAStageBytes + kWStageBytes);
+
+  static constexpr int kAOffset = 0;
+  static constexpr int kWOffset = kAOffset + Tile::kStages * kAStageBytes;
+  static constexpr int kOutputOffset = kStagesBytes > kExchangeBytes ? kStagesBytes : kExchangeBytes;
+  static constexpr int kNestedCodeOffset = kOutputOffset + kConsumers * kOutputBytes;
+  static constexpr int kBarrierOffset = kNestedCodeOffset + 256 * 4;
+  static constexpr int kUsedBytes = kBarrierOffset + 2 * Tile::kStages * 8;
+  static constexpr int kAlignment = 1024;
+  static constexpr int kBytes = kUsedBytes + kAlignment;  // the dynamic window starts on 16 bytes only
+};
+
+template <class Tile>
+struct EngineSmem<Engine::kWgmma, Tile> {
+  static constexpr int kBytes = WgmmaGeometry<Tile>::kBytes;
+};
+
+}  // namespace tilewright

@@ -1,0 +1,50 @@
+// Tensor maps for two-dimensional bulk copies, encoded by the driver without linking it.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace tilewright::host {
+
+// A row-major matrix of `rows` x `columns` elements, `row_bytes` from one row to the next, read in boxes.
+struct TensorMapKey {
+  const void* base;
+  int64_t rows, columns, row_bytes;
+  uint32_t box_rows, box_columns;
+  CUtensorMapDataType type;
+  CUtensorMapSwizzle swizzle;
+};
+
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+
+// The driver's encoder, or null when the driver has none.
+inline EncodeTiled encode_tiled() {
+  static const EncodeTiled function = [] {
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    const cudaError_t error =
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found);
+    if (error != cudaSuccess) (void)cudaGetLastError();
+    return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? reinterpret_cast<EncodeTiled>(entry) : nullptr;
+  }();
+  return function;
+}
+
+// cudaErrorNotSupported without an encoder, cudaErrorInvalidValue when the driver refuses the shape or alignment.
+inline cudaError_t make_tensor_map(const TensorMapKey& key, CUtensorMap& map) {
+  const EncodeTiled encode = encode_tiled();
+  if (encode == nullptr) return cudaErrorNotSupported;
+  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(key.columns), static_cast<cuuint64_t>(key.rows)};
+  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(key.row_bytes)};
+  const cuuint32_t box[2] = {key.box_columns, key.box_rows};
+  const cuuint32_t steps[2] = {1, 1};
+  const CUresult result = encode(&map, key.type, 2, const_cast<void*>(key.base), sizes, strides, box, steps,
+                                 CU_TENSOR_MAP_INTERLEAVE_NONE, key.swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+}  // namespace tilewright::host
