@@ -17,6 +17,7 @@ from .ir import (
     Arch,
     Cap,
     Choice,
+    Claim,
     Fact,
     Family,
     Input,
@@ -58,7 +59,7 @@ class Sources:
     layers: list[tuple[LayerFile, Document, str]] = field(default_factory=list)
     evidence: list[tuple[EvidenceRecord, Document]] = field(default_factory=list)
     grids: list[tuple[GridFile, Document]] = field(default_factory=list)
-    claims: list[tuple[ClaimsFile, Document]] = field(default_factory=list)
+    claims: list[tuple[ClaimsFile, list[Any], Document]] = field(default_factory=list)
 
     def add(self, model: Any, document: Document, folder: str) -> None:
         """Put a parsed document where it belongs."""
@@ -70,10 +71,8 @@ class Sources:
             self.layers.append((model, document, folder))
         elif isinstance(model, EvidenceRecord):
             self.evidence.append((model, document))
-        elif isinstance(model, GridFile):
-            self.grids.append((model, document))
         else:
-            self.claims.append((model, document))
+            self.grids.append((model, document))
 
 
 class Names:
@@ -109,8 +108,18 @@ def build_tree(sources: Sources, sink: Sink) -> SpecTree:
     _check_folders(sources, sink)
     grid_names = Names("grid", sink)
     grids = {m.name: m for m, doc in sources.grids if grid_names.define(m.name, doc.locate(("name",)))}
-    claims = tuple((m, doc.locate()) for m, doc in sources.claims)
+    claims = () if sink.has_errors else _bind_claims(sources, archs, families, sink)
     return SpecTree(sources.root, archs, families, evidence, grids, claims)
+
+
+def _bind_claims(
+    sources: Sources, archs: dict[str, Arch], families: dict[str, Family], sink: Sink
+) -> tuple[Claim, ...]:
+    if not sources.claims:
+        return ()
+    from .claims import bind_claims
+
+    return bind_claims(sources.claims, archs, families, sink)
 
 
 def _arch_order(profile: ArchProfile) -> tuple[int, tuple[int, int], str]:
@@ -154,7 +163,7 @@ class _FamilyBuilder:
             if decl.name in found:
                 layer = self._layer(decl, index, *found[decl.name], scope)
                 self.layers[decl.name] = layer
-                self._publish(layer, scope)
+                publish(layer, self.tiles, scope)
         return Family(
             self.file.name,
             self.file.op,
@@ -350,21 +359,22 @@ class _FamilyBuilder:
                     f"add to its `when`: {', '.join(missing)}",
                 )
 
-    def _publish(self, layer: Layer, scope: Scope) -> None:
-        """Let later layers read this layer's outcome."""
-        if layer.kind != "tile":
-            ints = [v for v in layer.values if isinstance(v, int)]
-            if ints and len(ints) == len(layer.values):
-                scope.bounds[layer.name] = (min(ints), max(ints))
-            else:
-                scope.words[layer.name] = tuple(str(v) for v in layer.values)
-            return
-        columns = [self.tiles[str(v)].fields for v in layer.values]
-        shared = set.intersection(*(set(c) for c in columns)) if columns else set()
-        for name in shared:
-            numbers = [int(v) for c in columns if isinstance(v := c[name], int)]
-            if len(numbers) == len(columns):
-                scope.bounds[f"{layer.name}.{name}"] = (min(numbers), max(numbers))
+
+def publish(layer: Layer, tiles: Mapping[str, Tile], scope: Scope) -> None:
+    """Let later layers read this layer's outcome."""
+    if layer.kind != "tile":
+        ints = [v for v in layer.values if isinstance(v, int)]
+        if ints and len(ints) == len(layer.values):
+            scope.bounds[layer.name] = (min(ints), max(ints))
+        else:
+            scope.words[layer.name] = tuple(str(v) for v in layer.values)
+        return
+    columns = [tiles[str(v)].fields for v in layer.values]
+    shared = set.intersection(*(set(c) for c in columns)) if columns else set()
+    for name in shared:
+        numbers = [int(v) for c in columns if isinstance(v := c[name], int)]
+        if len(numbers) == len(columns):
+            scope.bounds[f"{layer.name}.{name}"] = (min(numbers), max(numbers))
 
 
 def _inputs(file: FamilyFile) -> tuple[Input, ...]:

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from .diagnostics import Location
 from .expr import Cond, Expr
 from .models import ArchProfile, EvidenceRecord, GridFile, TileBase
+from .models.claims import ClaimModel
 from .models.tiles import tile_fields
 
 CUSTOM = "custom"
@@ -198,6 +199,17 @@ class Arch:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """A statement that `tilewright prove` proves. `conds` holds its resolved `where`, `when` and `then`."""
+
+    id: str
+    family: str
+    model: ClaimModel
+    conds: Mapping[str, tuple[Cond, ...]]
+    location: Location
+
+
+@dataclass(frozen=True)
 class SpecTree:
     """Everything below one specs folder. Mappings keep file order."""
 
@@ -206,7 +218,7 @@ class SpecTree:
     families: Mapping[str, Family]
     evidence: Mapping[str, EvidenceRecord]
     grids: Mapping[str, GridFile]
-    claims: tuple[tuple[object, Location], ...]
+    claims: tuple[Claim, ...]
 
     def arch_for_cc(self, cc: tuple[int, int]) -> Arch:
         """The profile with exactly this compute capability, else `unknown`. KeyError if that is missing too."""

@@ -96,6 +96,10 @@ def _sort_document(document: Document, file: Path, sources: Sources, sink: Sink)
         return
     if isinstance(parsed, TileFile):
         sources.tiles.append((parsed, _parse_tiles(parsed, document, sink), document, file.parent.name))
+    elif isinstance(parsed, ClaimsFile):
+        from .claims import parse_claims
+
+        sources.claims.append((parsed, parse_claims(parsed, document, sink), document))
     else:
         sources.add(parsed, document, file.parent.name)
 

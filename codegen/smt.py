@@ -1,0 +1,278 @@
+"""From the rule IR to z3: what each layer yields for one arch, as formulas over a shared set of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from .expr import COMPARE, Bin, CeilDiv, Compare, Cond, EnumWord, Expr, Int, Name, Pred
+from .ir import CUSTOM, AnyCond, Cap, Choice, Family, Input, Layer, Outcome, Rule, Value
+from .smt_space import Space, Term, Z3Bool, Z3Int, conj, constant, disj, negate
+
+Problem: TypeAlias = dict[str, "int | str"]
+
+
+@dataclass
+class Problems:
+    """The set of problems a query ranges over. An enumerated input is an index into its words."""
+
+    space: Space
+    terms: dict[str, Term]
+    words: dict[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, space: Space, families: Iterable[Family], suffix: str = "") -> Problems:
+        """Everything that all the families accept: the smaller limit, the words in common."""
+        merged: dict[str, Input] = {}
+        for item in (i for f in families for i in f.inputs):
+            merged[item.name] = _common(merged.get(item.name, item), item)
+        terms, words = {}, {}
+        for item in merged.values():
+            if item.is_enum:
+                words[item.name] = item.words
+                terms[item.name] = space.integer(item.name + suffix, 0, len(item.words) - 1)
+            else:
+                terms[item.name] = space.integer(item.name + suffix, 1, item.limit)
+        return cls(space, terms, words)
+
+    def read(self, value: Callable[[Z3Int], int]) -> Problem:
+        """The problem that a model describes."""
+        found: Problem = {}
+        for name, term in self.terms.items():
+            number = term.low if term.is_constant else value(term.expr)
+            found[name] = self.words[name][number] if name in self.words else number
+        return found
+
+
+def _common(a: Input, b: Input) -> Input:
+    if a.is_enum:
+        return Input(a.name, words=tuple(w for w in a.words if w in b.words))
+    return Input(a.name, min(a.limit, b.limit))
+
+
+class Outcomes:
+    """What a layer may yield. `is_value(v)` says when it yields v; `active` says when it yields anything."""
+
+    def __init__(self, values: tuple[Value, ...], active: Z3Bool) -> None:
+        self.values = values
+        self.active = active
+
+    def is_value(self, value: Value) -> Z3Bool:
+        raise NotImplementedError
+
+
+class FreeOutcomes(Outcomes):
+    """Any value, or none: what is known of a layer that is not looked into."""
+
+    def __init__(self, space: Space, name: str, values: tuple[Value, ...]) -> None:
+        z3 = space.z3
+        self._none = z3.BoolVal(False)
+        self._flags = {v: z3.Bool(f"{name}={v}") for v in values}
+        if values:
+            space.facts.append(z3.AtMost(*self._flags.values(), 1))
+        super().__init__(values, disj(z3, self._flags.values()))
+
+    def is_value(self, value: Value) -> Z3Bool:
+        return self._flags.get(value, self._none)
+
+
+class RuleOutcomes(Outcomes):
+    """The rules of a layer for one arch, encoded."""
+
+    def __init__(self, encoder: Encoder, layer: Layer) -> None:
+        self.encoder, self.layer = encoder, layer
+        self.z3 = encoder.space.z3
+        scope = LayerScope(encoder, layer)
+        super().__init__(layer.values, scope.all(layer.gate))
+        self.rules: tuple[Rule, ...] = layer.effective(encoder.arch)
+        self.conds: tuple[Z3Bool, ...] = tuple(scope.all(r.conds) for r in self.rules)
+        self._made: dict[Value, Z3Bool] = {}
+
+    def is_value(self, value: Value) -> Z3Bool:
+        if value not in self._made:
+            self._made[value] = conj(self.z3, (self.active, self._chain(value)))
+        return self._made[value]
+
+    def _chain(self, value: Value) -> Z3Bool:
+        """First match wins, folded from the last rule upwards."""
+        z3 = self.z3
+        result: Z3Bool = z3.BoolVal(False)
+        for rule, cond in zip(reversed(self.rules), reversed(self.conds), strict=True):
+            yields = self._yields(rule.outcome, value)
+            if z3.is_true(yields):
+                result = disj(z3, (cond, result))
+            elif z3.is_false(yields):
+                result = conj(z3, (negate(z3, cond), result))
+            else:
+                result = z3.If(cond, yields, result)
+        return result
+
+    def _yields(self, outcome: Outcome, value: Value) -> Z3Bool:
+        z3 = self.z3
+        if isinstance(outcome, Choice):
+            return z3.BoolVal(outcome.value == value)
+        if isinstance(outcome, Cap):
+            if outcome.limit is None:
+                return z3.BoolVal(value == CUSTOM)
+            m = self.encoder.inputs.terms["M"]
+            within = _compare(z3, "<=", m, constant(outcome.limit))
+            return within if value == CUSTOM else negate(z3, within)
+        return self.encoder.outcomes(outcome.layer).is_value(value)
+
+    def fires(self, rule_id: str) -> Z3Bool:
+        """When the layer is active and this rule is its first match."""
+        z3 = self.z3
+        for index, rule in enumerate(self.rules):
+            if rule.id == rule_id:
+                before = [negate(z3, c) for c in self.conds[:index]]
+                return conj(z3, (self.active, *before, self.conds[index]))
+        return z3.BoolVal(False)
+
+
+class Encoder:
+    """One family on one arch over a set of problems. Layers are encoded when they are first asked for."""
+
+    def __init__(
+        self, inputs: Problems, family: Family, arch: str, given: Mapping[str, Outcomes] | None = None
+    ) -> None:
+        self.inputs, self.family, self.arch = inputs, family, arch
+        self.space = inputs.space
+        self._outcomes: dict[str, Outcomes] = dict(given or {})
+
+    def outcomes(self, layer: str) -> Outcomes:
+        if layer not in self._outcomes:
+            self._outcomes[layer] = RuleOutcomes(self, self.family.layer_by_name[layer])
+        return self._outcomes[layer]
+
+    @cached_property
+    def scope(self) -> LayerScope:
+        """For conditions over inputs and outcomes that belong to no layer."""
+        return LayerScope(self, None)
+
+    def field(self, layer: str, name: str, value: Value) -> int:
+        """A field of a tile as an integer."""
+        return int(self.family.tile_by_id[str(value)].fields[name])
+
+
+class LayerScope:
+    """Encodes the expressions of one layer."""
+
+    def __init__(self, encoder: Encoder, layer: Layer | None) -> None:
+        self.encoder, self.layer = encoder, layer
+        self.space = encoder.space
+        self.z3 = encoder.space.z3
+        self._facts: dict[str, Term] = {}
+        self._exprs = {f.name: f.expr for f in layer.facts} if layer else {}
+        self._preds: dict[str, Z3Bool] = {}
+
+    def all(self, conds: Iterable[Cond | AnyCond]) -> Z3Bool:
+        return conj(self.z3, (self.cond(c) for c in conds))
+
+    def cond(self, cond: Cond | AnyCond) -> Z3Bool:
+        if isinstance(cond, AnyCond):
+            return disj(self.z3, (self.cond(c) for c in cond.conds))
+        if isinstance(cond, Pred):
+            assert self.layer is not None
+            if cond.name not in self._preds:
+                self._preds[cond.name] = self.all(self.layer.predicate_by_name[cond.name].terms)
+            holds = self._preds[cond.name]
+            return negate(self.z3, holds) if cond.negated else holds
+        return self._comparison(cond)
+
+    def _comparison(self, cond: Compare) -> Z3Bool:
+        if isinstance(cond.left, Name) and isinstance(cond.right, (Int, EnumWord)):
+            name = cond.left.name
+            if isinstance(cond.right, EnumWord) and name in self.encoder.inputs.words:
+                return self._word(name, cond.op == "==", cond.right.word)
+            layer, _, field = name.partition(".")
+            if name not in self._exprs and layer in self.encoder.family.layer_by_name:
+                return self._outcome(layer, field, cond.op, cond.right)
+        return _compare(self.z3, cond.op, self.term(cond.left), self.term(cond.right))
+
+    def _word(self, name: str, equal: bool, word: str) -> Z3Bool:
+        words = self.encoder.inputs.words[name]
+        if word not in words:
+            return self.z3.BoolVal(not equal)
+        op = "==" if equal else "!="
+        return _compare(self.z3, op, self.encoder.inputs.terms[name], constant(words.index(word)))
+
+    def _outcome(self, layer: str, field: str, op: str, right: Int | EnumWord) -> Z3Bool:
+        """A comparison of an outcome with a constant: the values that pass, one by one."""
+        outcomes = self.encoder.outcomes(layer)
+        wanted: Value = right.word if isinstance(right, EnumWord) else right.value
+        passing = [
+            v
+            for v in outcomes.values
+            if COMPARE[op](self.encoder.field(layer, field, v) if field else _like(v, wanted), wanted)
+        ]
+        return disj(self.z3, (outcomes.is_value(v) for v in passing))
+
+    def term(self, expr: Expr) -> Term:
+        if isinstance(expr, Int):
+            return constant(expr.value)
+        if isinstance(expr, EnumWord):
+            return constant(expr.code)
+        if isinstance(expr, Name):
+            return self._name(expr.name)
+        if isinstance(expr, CeilDiv):
+            return self.space.quotient(self._name(expr.name.name), expr.divisor, expr.divisor - 1)
+        return self._binary(expr)
+
+    def _binary(self, expr: Bin) -> Term:
+        left = self.term(expr.left)
+        if expr.op == "//":
+            return self.space.quotient(left, self.term(expr.right).low)
+        if expr.op == "%":
+            return self.space.remainder(left, self.term(expr.right).low)
+        right = self.term(expr.right)
+        return self.space.add(left, right) if expr.op == "+" else self.space.multiply(left, right)
+
+    def _name(self, name: str) -> Term:
+        if name in self._exprs:
+            if name not in self._facts:
+                self._facts[name] = self.term(self._exprs[name])
+            return self._facts[name]
+        if name in self.encoder.inputs.terms:
+            return self.encoder.inputs.terms[name]
+        return self._outcome_term(*name.partition(".")[::2])
+
+    def _outcome_term(self, layer: str, field: str) -> Term:
+        """An outcome inside arithmetic: a case distinction over its values."""
+        outcomes = self.encoder.outcomes(layer)
+        cases = [(v, self.encoder.field(layer, field, v) if field else int(v)) for v in outcomes.values]
+        numbers = [number for _, number in cases]
+        if min(numbers) == max(numbers):
+            return constant(numbers[0])
+        expr: Z3Int = self.z3.IntVal(numbers[-1])
+        for value, number in cases[:-1]:
+            expr = self.z3.If(outcomes.is_value(value), self.z3.IntVal(number), expr)
+        return Term(expr, min(numbers), max(numbers))
+
+
+def _like(value: Value, wanted: Value) -> Any:
+    return str(value) if isinstance(wanted, str) else value
+
+
+def _compare(z3: Any, op: str, left: Term, right: Term) -> Z3Bool:
+    """A comparison, decided at once where the bounds decide it."""
+    if left.is_constant and right.is_constant:
+        return z3.BoolVal(COMPARE[op](left.low, right.low))
+    if op in ("<", "<=") and COMPARE[op](left.high, right.low) or op in (">", ">=") and COMPARE[op](left.low, right.high):
+        return z3.BoolVal(True)
+    if op in ("<", "<=") and not COMPARE[op](left.low, right.high):
+        return z3.BoolVal(False)
+    if op in (">", ">=") and not COMPARE[op](left.high, right.low):
+        return z3.BoolVal(False)
+    return COMPARE[op](left.expr, right.expr)
+
+
+def differ(z3: Any, one: Outcomes, two: Outcomes) -> Z3Bool:
+    """When two layers yield different values, or only one of them yields any."""
+    values = [v for v in one.values if v in two.values]
+    extra = [v for v in one.values if v not in two.values]
+    parts = [conj(z3, (two.active, negate(z3, one.active)))]
+    parts += [one.is_value(v) for v in extra]
+    parts += [conj(z3, (one.is_value(v), negate(z3, two.is_value(v)))) for v in values]
+    return disj(z3, parts)
