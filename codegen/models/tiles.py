@@ -52,6 +52,27 @@ class MmaTile(TileBase):
     """Elements of padding at the end of each row in shared memory."""
 
 
+class Tcgen05Tile(TileBase):
+    """Kernel of a CTA pair with accumulators in tensor memory: M256 x N256 of output per stacked tile."""
+
+    pair: Literal["1x1", "2x1"]
+    """Output tiles one CTA pair works on; `2x1` stacks two along M that share B."""
+    cluster: Positive
+    """CTAs in a thread block cluster."""
+    stages: Positive
+    """Depth of the shared-memory ring."""
+    k_bytes: Literal[32, 64]
+    """Bytes along K that one MMA step consumes."""
+    rings: Literal["joint", "split"] = "joint"
+    """Whether A and B share a ring or have one each."""
+    collector_b: Literal["fill_lastuse"] | None = None
+    """How B stays in the collector between the two MMAs of a stacked pair."""
+    early_a_release: Flag = False
+    """Whether A's slots are released once shared memory has been read, before the MMA has finished."""
+    dtype: Literal["nvfp4", "fp8"]
+    """Operand format."""
+
+
 class GenericTile(TileBase):
     """A tile of an engine this package has no resource model for: its own fields, and its shared memory stated."""
 
@@ -60,7 +81,11 @@ class GenericTile(TileBase):
     """Dynamic shared memory of a block, in bytes."""
 
 
-TILE_MODELS: dict[str, type[TileBase]] = {"simt": SimtTile, "mma_m16n8k16": MmaTile}
+TILE_MODELS: dict[str, type[TileBase]] = {
+    "simt": SimtTile,
+    "mma_m16n8k16": MmaTile,
+    "tcgen05": Tcgen05Tile,
+}
 """Models by engine; an engine that is not listed uses GenericTile."""
 
 
@@ -80,7 +105,21 @@ class TileFile(SpecModel):
 def tile_fields(tile: TileBase) -> dict[str, int | bool | str]:
     """Scalar fields of a tile by name, the id and the prose left out."""
     skip = {"id", "needs", "reserve", "status"}
-    return {k: v for k, v in tile.model_dump().items() if k not in skip and v is not None and not isinstance(v, tuple)}
+    return {
+        k: v
+        for k, v in tile.model_dump().items()
+        if k not in skip and v is not None and not isinstance(v, tuple)
+    }
 
 
-__all__ = ["TILE_MODELS", "Flag", "GenericTile", "MmaTile", "SimtTile", "TileBase", "TileFile", "tile_fields"]
+__all__ = [
+    "TILE_MODELS",
+    "Flag",
+    "GenericTile",
+    "MmaTile",
+    "SimtTile",
+    "Tcgen05Tile",
+    "TileBase",
+    "TileFile",
+    "tile_fields",
+]

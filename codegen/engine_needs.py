@@ -1,0 +1,174 @@
+"""Resource formulas, one entry an engine. A new engine adds its functions and one line to ENGINE_NEEDS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .models import TileBase
+from .models.tiles import MmaTile, SimtTile, Tcgen05Tile
+
+KIB = 1024
+MMA_TABLE_BYTES = (16 + 256) * 4
+"""mma_m16n8k16: codebook and nested code, in floats."""
+MMA_FIXED_REGISTERS = 48
+"""Addresses, loop state and scales of a thread of the mma_m16n8k16 kernel; an estimate."""
+SIMT_FIXED_REGISTERS = 40
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Resources of one block of a tile."""
+
+    smem_bytes: int
+    """Dynamic shared memory."""
+    threads: int | None = None
+    """Threads; None where the tile does not say."""
+    registers: int | None = None
+    """Estimate per thread: accumulators, fragments and addresses. The compiler's report is the truth."""
+    accumulators: int = 0
+    """32-bit accumulators per thread: a lower bound of its registers."""
+    tmem_columns: int = 0
+    """Columns of tensor memory in use, before rounding."""
+    cluster: int = 1
+    """Blocks of a cluster."""
+    features: tuple[str, ...] = ()
+    """Features that follow from the fields."""
+
+
+@dataclass(frozen=True)
+class EngineNeeds:
+    """`needs` is the formula; `contradictions` mirrors the kernel's static_asserts."""
+
+    needs: Callable[[Any], Needs]
+    contradictions: Callable[[Any], Iterator[str]]
+
+
+def needs_stated(tile: TileBase) -> Needs:
+    """An engine of another library: the tile states its shared memory."""
+    stated = tile.model_extra or {}
+    warps = [stated.get("warps_m"), stated.get("warps_n")]
+    threads = 32 * warps[0] * warps[1] if all(isinstance(w, int) for w in warps) else None
+    return Needs(smem_bytes=getattr(tile, "smem_bytes", 0), threads=threads)
+
+
+def _simt_needs(tile: SimtTile) -> Needs:
+    return Needs(
+        smem_bytes=0,
+        threads=32 * tile.warps,
+        accumulators=tile.mb,
+        registers=SIMT_FIXED_REGISTERS + 3 * tile.mb,
+    )
+
+
+def _simt_contradictions(tile: SimtTile) -> Iterator[str]:
+    if tile.mb not in (1, 2, 4, 8):
+        yield f"mb is {tile.mb}; 1, 2, 4 or 8 is expected"
+
+
+def _mma_needs(tile: MmaTile) -> Needs:
+    threads = 32 * tile.warps_m * tile.warps_n
+    accumulators = tile.mt * tile.nt // threads
+    fragments = tile.mt // tile.warps_m // 16 * 4 + tile.nt // tile.warps_n // 8 * 2
+    return Needs(
+        smem_bytes=_mma_smem(tile),
+        threads=threads,
+        accumulators=accumulators,
+        registers=accumulators + fragments + MMA_FIXED_REGISTERS,
+    )
+
+
+def _mma_smem(tile: MmaTile) -> int:
+    """Mirrors gemm_4bit/smem.h; a generated static_assert compares the two."""
+    if tile.weights == "dequantised":
+        return tile.stages * (tile.mt + tile.nt) * (tile.kc + tile.pad) * 2
+    scales = tile.kc // 16 * (tile.nt + 8) * 4
+    return tile.stages * (tile.mt * tile.kc * 2 + tile.nt * tile.kc // 2 + scales) + MMA_TABLE_BYTES
+
+
+def _mma_contradictions(tile: MmaTile) -> Iterator[str]:
+    if tile.mt % (16 * tile.warps_m):
+        yield f"mt {tile.mt} is not a multiple of 16 * warps_m ({16 * tile.warps_m})"
+    if tile.nt % (8 * tile.warps_n):
+        yield f"nt {tile.nt} is not a multiple of 8 * warps_n ({8 * tile.warps_n})"
+    if tile.kc % 64:
+        yield f"kc {tile.kc} is not a multiple of 64"
+    if tile.stages < 2:
+        yield "a ring has at least 2 stages"
+
+
+@dataclass(frozen=True)
+class _Tcgen05Format:
+    """Sizes per operand format, in bytes unless said otherwise."""
+
+    operand: int
+    """A or B of one stage in one CTA: 128 rows of the stage's K."""
+    scale_block: int
+    """Scale factors of 128 rows of one stage."""
+    epilogue_buffers: int
+    """Output tiles in flight per stacked tile; each is 128 x 32 bf16."""
+    alignment: int
+    """Padding that the alignment of the rings may take."""
+    scale_columns: int
+    """Columns of tensor memory for scale factors."""
+
+
+_TCGEN05_FORMATS = {
+    "nvfp4": _Tcgen05Format(128 * 256 // 2, 2 * KIB, 2, 2 * KIB, 48),
+    "fp8": _Tcgen05Format(128 * 128, 0, 1, 1 * KIB, 0),
+}
+_OUTPUT_TILE = 128 * 32 * 2
+_ACCUMULATOR_COLUMNS = 256
+
+
+def _tcgen05_needs(tile: Tcgen05Tile) -> Needs:
+    return Needs(
+        smem_bytes=_tcgen05_smem(tile),
+        tmem_columns=_stacked(tile) * _ACCUMULATOR_COLUMNS + _TCGEN05_FORMATS[tile.dtype].scale_columns,
+        cluster=tile.cluster,
+        features=tuple(_tcgen05_features(tile)),
+    )
+
+
+def _stacked(tile: Tcgen05Tile) -> int:
+    return 2 if tile.pair == "2x1" else 1
+
+
+def _tcgen05_smem(tile: Tcgen05Tile) -> int:
+    """Per CTA. B covers 256 columns, half of them in each CTA, but every CTA needs the scales of all."""
+    sizes, stacked = _TCGEN05_FORMATS[tile.dtype], _stacked(tile)
+    stage = (stacked + 1) * sizes.operand + (stacked + 2) * sizes.scale_block
+    epilogue = stacked * sizes.epilogue_buffers * _OUTPUT_TILE
+    return tile.stages * stage + epilogue + sizes.alignment
+
+
+def _tcgen05_features(tile: Tcgen05Tile) -> Iterator[str]:
+    yield "tma"
+    if tile.cluster > 1:
+        yield "cluster"
+    if tile.k_bytes == 64:
+        yield "mma_k64"
+    if tile.collector_b:
+        yield "collector_b"
+    if tile.early_a_release:
+        yield "early_a_release"
+
+
+def _tcgen05_contradictions(tile: Tcgen05Tile) -> Iterator[str]:
+    if tile.early_a_release and tile.rings != "split":
+        yield "early_a_release needs `rings: split`: A's slots are freed before B's"
+    if tile.collector_b and tile.pair != "2x1":
+        yield "collector_b needs `pair: 2x1`: what it keeps is the B that two stacked tiles share"
+    if tile.cluster % 2:
+        yield f"cluster is {tile.cluster}; CTAs work in pairs, so an even number is expected"
+    if tile.stages < 2:
+        yield "a ring has at least 2 stages"
+
+
+ENGINE_NEEDS: dict[str, EngineNeeds] = {
+    "simt": EngineNeeds(_simt_needs, _simt_contradictions),
+    "mma_m16n8k16": EngineNeeds(_mma_needs, _mma_contradictions),
+    "tcgen05": EngineNeeds(_tcgen05_needs, _tcgen05_contradictions),
+}
+"""Formulas by engine."""
