@@ -1,0 +1,42 @@
+"""`tilewright render`: generate the sources of a build, or check the committed goldens."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from ._common import fail, load_or_exit, specs_option
+
+GOLDENS = "tests/golden/rendered"
+
+
+@click.command()
+@specs_option
+@click.option("--out", type=click.Path(file_okay=False), default=GOLDENS, show_default=True, help="Folder to write.")
+@click.option("--archs", default="all", show_default=True, help='Images to build for, such as "80;90a" or "all".')
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 with a diff when the folder is out of date.")
+def command(specs: str, out: str, archs: str, check: bool) -> None:
+    """Generate launch table, selector, tile configs, instantiations and build lists."""
+    from ..archs import ArchTokenError, parse_arch_tokens
+    from ..images import image_of
+    from ..render import render
+
+    tree = load_or_exit(specs)
+    try:
+        images = [image_of(a) for a in parse_arch_tokens(archs, [a.profile for a in tree.archs.values()])]
+    except ArchTokenError as error:
+        fail(str(error))
+    outputs = render(tree, images).outputs
+    if not check:
+        changed = outputs.write(Path(out))
+        click.echo(f"{len(outputs.files)} files, {len(changed)} changed, in {out}")
+        return
+    drift = outputs.drift(Path(out))
+    if drift:
+        click.echo(drift, nl=False)
+        options = "" if archs == "all" else f' --archs "{archs}"'
+        click.echo(f"error: {out} is out of date; mend it with: tilewright render --out {out}{options}", err=True)
+        sys.exit(1)
+    click.echo(f"{len(outputs.files)} files are up to date in {out}")
