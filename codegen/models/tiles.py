@@ -105,11 +105,7 @@ class TileFile(SpecModel):
 def tile_fields(tile: TileBase) -> dict[str, int | bool | str]:
     """Scalar fields of a tile by name, the id and the prose left out."""
     skip = {"id", "needs", "reserve", "status"}
-    return {
-        k: v
-        for k, v in tile.model_dump().items()
-        if k not in skip and v is not None and not isinstance(v, tuple)
-    }
+    return {k: v for k, v in tile.model_dump().items() if k not in skip and v is not None and not isinstance(v, tuple)}
 
 
 __all__ = [
