@@ -7,7 +7,7 @@
 
 #include "binding_control.h"
 #include "binding_device.h"
-#include "tilewright/quantize/quantize_4bit.h"
+#include "binding_quantize.h"
 
 namespace tilewright::binding {
 
@@ -80,15 +80,7 @@ bool allocate_output(const View& a, int64_t n, Owned& out) {
   return allocate(a, a.dtype, sizes, a.dim, out);
 }
 
-bool cuda_ok(cudaError_t error, const char* what, Tile tile, const Gemm4bitArgs& args) {
-  if (error == cudaSuccess) return true;
-  (void)cudaGetLastError();
-  return fail("gemm_4bit: %s of tile %s failed: %s (M=%" PRId64 ", N=%" PRId64 ", K=%" PRId64
-              ", blocksize=%d). This is a dispatch-table bug; attach the output of: tilewright explain %" PRId64
-              " %" PRId64 " %" PRId64,
-              what, tile_name(tile), cudaGetErrorString(error), args.m, args.n, args.k, args.blocksize, args.m,
-              args.n, args.k);
-}
+constexpr const char* kReport = "This is a dispatch-table bug; attach the output of: tilewright explain";
 
 bool apply_force(int forced, Arch arch, const Problem& problem, Decision& decision) {
   if (forced == kForceFallback) {
@@ -109,15 +101,35 @@ bool apply_force(int forced, Arch arch, const Problem& problem, Decision& decisi
 
 struct Call {
   Device device;
-  Problem problem;
-  Decision decision;
+  Problem problem{};
+  Decision decision{};
   int forced = kForceNothing;
 };
+
+bool fail_launch(cudaError_t error, const Call& call) {
+  (void)cudaGetLastError();
+  const Problem& p = call.problem;
+  char text[640];
+  if (error == cudaErrorSymbolNotFound) {
+    describe_unbuilt(call.decision.tile, kImages[call.device.image].arch, p, text, sizeof text);
+  } else {
+    std::snprintf(text, sizeof text, "gemm_4bit: the launch of tile %s failed: %s (M=%" PRId64 ", N=%" PRId64
+                  ", K=%" PRId64 ", blocksize=%" PRId64 ").",
+                  tile_name(call.decision.tile), cudaGetErrorString(error), p.M, p.N, p.K, p.blocksize);
+  }
+  return fail("%s %s %" PRId64 " %" PRId64 " %" PRId64, text, kReport, p.M, p.N, p.K);
+}
 
 bool decide(const Gemm4bitInputs& in, int64_t m, DType dtype, Call& call) {
   const Weight& w = in.weight;
   const Arch arch = kImages[call.device.image].arch;
-  call.problem = Problem{m, w.n, w.k, w.blocksize, call.device.num_sms, dtype, static_cast<QuantType>(w.quant_type)};
+  call.problem.M = m;
+  call.problem.N = w.n;
+  call.problem.K = w.k;
+  call.problem.blocksize = w.blocksize;
+  call.problem.num_sms = call.device.num_sms;
+  call.problem.dtype = dtype;
+  call.problem.quant_type = static_cast<QuantType>(w.quant_type);
   call.decision.path = Path::kFallback;
   if (within_limits(call.problem)) call.decision = select(arch, call.problem);
   call.forced = forced_tile();
@@ -162,8 +174,9 @@ bool run_custom(Gemm4bitInputs& in, const Call& call, void* stream, Owned& out) 
     return false;
   }
   const Gemm4bitArgs args = kernel_args(in, rows, call, result.data);
-  return cuda_ok(launch(call.decision.tile, call.problem.dtype, args, static_cast<cudaStream_t>(stream)), "the launch",
-                 call.decision.tile, args);
+  const cudaError_t error =
+      launch(call.decision.tile, call.problem.dtype, args, static_cast<cudaStream_t>(stream));
+  return error == cudaSuccess || fail_launch(error, call);
 }
 
 bool run_fallback(Gemm4bitInputs& in, const Call& call, void* stream, Owned& out) {
@@ -228,12 +241,11 @@ bool launch_dequantize_4bit(const Weight& w, DType dtype, void* out, void* strea
   args.nested_code = static_cast<const float*>(w.nested_code.data);
   args.offset = static_cast<const float*>(w.offset.data);
   args.out = out;
-  args.n = w.n;
-  args.k = w.k;
+  args.numel = w.n * w.k;
   args.blocksize = static_cast<int32_t>(w.blocksize);
   args.dtype = dtype;
   args.quant_type = static_cast<QuantType>(w.quant_type);
-  const cudaError_t error = dequantize_4bit(args, static_cast<cudaStream_t>(stream));
+  const cudaError_t error = enqueue_dequantize_4bit(args, static_cast<cudaStream_t>(stream));
   if (error == cudaSuccess) return true;
   (void)cudaGetLastError();
   return fail("dequantize_4bit: the launch failed: %s (n=%" PRId64 ", k=%" PRId64 ", blocksize=%" PRId64 ")",

@@ -56,9 +56,7 @@ def check_gemm_4bit(a: torch.Tensor, b: torch.Tensor, bias: OptionalTensor, n: i
     op = "gemm_4bit"
     _dtype(op, "a", a, formats.DTYPES)
     last = a.shape[-1] if a.dim() else 1
-    torch._check(
-        a.dim() >= 1 and last == k, lambda: f"gemm_4bit: the last dimension of a is {last}; expected k={k}"
-    )
+    torch._check(a.dim() >= 1 and last == k, lambda: f"gemm_4bit: the last dimension of a is {last}; expected k={k}")
     _same_device(op, "a", a, "b", b)
     if bias is not None:
         _dtype(op, "bias", bias, (a.dtype,))
@@ -100,9 +98,7 @@ def _check_absmax(
     _dtype(op, "nested_absmax", nested_absmax, (torch.float32,))
     groups = (blocks + formats.NESTED_BLOCKSIZE - 1) // formats.NESTED_BLOCKSIZE
     _numel(op, "nested_absmax", nested_absmax, groups, "one per 256 blocks")
-    torch._check(
-        nested_code is not None, lambda: f"{op}: nested_code is missing; it is required with nested_absmax"
-    )
+    torch._check(nested_code is not None, lambda: f"{op}: nested_code is missing; it is required with nested_absmax")
     assert nested_code is not None
     _dtype(op, "nested_code", nested_code, (torch.float32,))
     _numel(op, "nested_code", nested_code, 256, "256 codes")

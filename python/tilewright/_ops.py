@@ -44,9 +44,7 @@ def _gemm_4bit(
     offset: OptionalTensor = None,
 ) -> torch.Tensor:
     _checks.check_gemm_4bit(a, b, bias, n, k)
-    _checks.check_weight(
-        "gemm_4bit", b, absmax, n, k, blocksize, quant_type, nested_absmax, nested_code, offset
-    )
+    _checks.check_weight("gemm_4bit", b, absmax, n, k, blocksize, quant_type, nested_absmax, nested_code, offset)
     _decisions.record_plain_torch(a, n, k)
     nested = _nested(nested_absmax, nested_code)
     weight = reference.dequantize(b, absmax, (n, k), blocksize, quant_type, torch.float32, nested, offset)
@@ -67,9 +65,7 @@ def _gemm_4bit_fake(
     offset: OptionalTensor = None,
 ) -> torch.Tensor:
     _checks.check_gemm_4bit(a, b, bias, n, k)
-    _checks.check_weight(
-        "gemm_4bit", b, absmax, n, k, blocksize, quant_type, nested_absmax, nested_code, offset
-    )
+    _checks.check_weight("gemm_4bit", b, absmax, n, k, blocksize, quant_type, nested_absmax, nested_code, offset)
     return a.new_empty((*a.shape[:-1], n))
 
 
@@ -101,9 +97,7 @@ def _dequantize_4bit(
     nested_code: OptionalTensor = None,
     offset: OptionalTensor = None,
 ) -> torch.Tensor:
-    out_dtype = _check_dequantize(
-        b, absmax, n, k, blocksize, quant_type, dtype, nested_absmax, nested_code, offset
-    )
+    out_dtype = _check_dequantize(b, absmax, n, k, blocksize, quant_type, dtype, nested_absmax, nested_code, offset)
     nested = _nested(nested_absmax, nested_code)
     return reference.dequantize(b, absmax, (n, k), blocksize, quant_type, out_dtype, nested, offset)
 
@@ -120,9 +114,7 @@ def _dequantize_4bit_fake(
     nested_code: OptionalTensor = None,
     offset: OptionalTensor = None,
 ) -> torch.Tensor:
-    out_dtype = _check_dequantize(
-        b, absmax, n, k, blocksize, quant_type, dtype, nested_absmax, nested_code, offset
-    )
+    out_dtype = _check_dequantize(b, absmax, n, k, blocksize, quant_type, dtype, nested_absmax, nested_code, offset)
     return b.new_empty((n, k), dtype=out_dtype)
 
 
@@ -138,9 +130,7 @@ def _check_dequantize(
     nested_code: OptionalTensor,
     offset: OptionalTensor,
 ) -> torch.dtype:
-    _checks.check_weight(
-        "dequantize_4bit", b, absmax, n, k, blocksize, quant_type, nested_absmax, nested_code, offset
-    )
+    _checks.check_weight("dequantize_4bit", b, absmax, n, k, blocksize, quant_type, nested_absmax, nested_code, offset)
     torch._check(
         0 <= dtype <= 2,
         lambda: f"dequantize_4bit: dtype={dtype}; allowed: 0 (float16), 1 (bfloat16), 2 (float32)",

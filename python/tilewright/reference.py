@@ -67,7 +67,9 @@ def quantize_nested(absmax: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, t
     ValueError if absmax is not finite: an 8-bit code has no NaN, so it would turn into a number.
     """
     if not bool(torch.isfinite(absmax).all()):
-        raise ValueError("nested=True; the weight has a block whose absmax is not finite, which nested scales cannot hold")
+        raise ValueError(
+            "nested=True; the weight has a block whose absmax is not finite, which nested scales cannot hold"
+        )
     code = formats.table(formats.nested_code_values(), absmax.device)
     offset = absmax.mean() if absmax.numel() else absmax.new_zeros(())
     rows = _padded_rows(absmax - offset, formats.NESTED_BLOCKSIZE)

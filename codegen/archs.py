@@ -1,0 +1,151 @@
+"""The archs a build is asked for: tokens such as `90a`, checked against the profiles and the compiler."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from .diagnostics import did_you_mean
+from .models.arch import ArchProfile
+
+NAMED_SETS: Mapping[str, str] = {"small": "80 90a", "all": ""}
+"""Words that stand for tokens; `all` is the gencode of every profile."""
+DEFAULT_SET = "small"
+
+_TOKEN = re.compile(r"(?:sm_)?(?P<major>\d+?)(?P<dot>\.?)(?P<minor>\d)(?P<suffix>[a-z]?)")
+_RENUMBERED = {(10, 1): "compute capability 10.1 is 11.0 since CUDA 13.0; ask for 110a"}
+
+
+class ArchTokenError(ValueError):
+    """Every token of a list that names no machine code, one sentence a line."""
+
+
+@dataclass(frozen=True)
+class BuildArch:
+    """One image to build. `token` is what was written; `image` the compiler's name, such as sm_90a."""
+
+    profile: ArchProfile
+    token: str
+    cc: tuple[int, int]
+    suffix: str
+
+    @property
+    def image(self) -> str:
+        return f"sm_{self.cc[0]}{self.cc[1]}{self.suffix}"
+
+
+def parse_arch_tokens(
+    text: str, profiles: Iterable[ArchProfile], note: Callable[[str], None] = lambda message: None
+) -> tuple[BuildArch, ...]:
+    """The images that `text` asks for, in the order of the profiles.
+
+    Tokens are separated by `;`, `,` or blanks: `90a`, `9.0a`, `sm_90a`, or a named set. Each is matched whole. ArchTokenError
+    quotes every token that names none; a repeated image is kept once and reported through `note`.
+    """
+    by_cc = {profile.cc: profile for profile in profiles if profile.cc is not None and profile.gencode is not None}
+    wanted: dict[str, BuildArch] = {}
+    problems: list[str] = []
+    for token in _expand(text, by_cc.values()):
+        try:
+            arch = _parse(token, by_cc)
+        except ArchTokenError as error:
+            problems.append(str(error))
+            continue
+        if arch.image in wanted:
+            note(f"arch token '{token}' repeats '{wanted[arch.image].token}'")
+        wanted.setdefault(arch.image, arch)
+    if problems:
+        raise ArchTokenError("\n".join(problems))
+    if not wanted:
+        raise ArchTokenError(f"arch list '{text}' is empty; expected tokens such as 80, 90a or {_set_names()}")
+    order = list(by_cc)
+    return tuple(sorted(wanted.values(), key=lambda arch: (order.index(arch.cc), arch.suffix)))
+
+
+def check_toolkit(archs: Iterable[BuildArch], version: str) -> None:
+    """ArchTokenError for every image that this CUDA version (such as 13.5) cannot compile."""
+    found = _version(version)
+    problems = [
+        f"arch token '{arch.token}': {arch.image} needs CUDA {needed} or newer; the compiler is {version}"
+        for arch in archs
+        if found < _version(needed := _needed(arch))
+    ]
+    if problems:
+        raise ArchTokenError("\n".join(problems))
+
+
+def _needed(arch: BuildArch) -> str:
+    needed = arch.profile.min_cuda or "0"
+    return max(needed, "12.9", key=_version) if arch.suffix == "f" else needed
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2])
+
+
+def _expand(text: str, profiles: Iterable[ArchProfile]) -> Iterable[str]:
+    for token in re.split(r"[;,\s]+", text.strip()):
+        if token == "all":
+            yield from (str(profile.gencode) for profile in profiles)
+        elif token in NAMED_SETS:
+            yield from NAMED_SETS[token].split()
+        elif token:
+            yield token
+
+
+def _parse(token: str, by_cc: Mapping[tuple[int, int], ArchProfile]) -> BuildArch:
+    match = _TOKEN.fullmatch(token)
+    if match is None:
+        raise ArchTokenError(f"arch token '{token}' is not understood; {_expected(token, by_cc)}")
+    cc = (int(match["major"]), int(match["minor"]))
+    if cc in _RENUMBERED:
+        raise ArchTokenError(f"arch token '{token}': {_RENUMBERED[cc]}")
+    profile = by_cc.get(cc)
+    if profile is None:
+        raise ArchTokenError(f"arch token '{token}': no arch of the specs has cc {cc[0]}.{cc[1]}; {_known(by_cc)}")
+    suffix = match["suffix"]
+    allowed = _suffixes(profile)
+    if suffix not in allowed:
+        raise ArchTokenError(f"arch token '{token}': {_wrong_suffix(profile, suffix, allowed)}")
+    return BuildArch(profile, token, cc, suffix)
+
+
+def _suffixes(profile: ArchProfile) -> tuple[str, ...]:
+    """Suffixes of images that hold everything the profile's tiles need.
+
+    `a` and `f` name the same instructions, and `f` exists from 10.0 on; a plain image lacks them.
+    """
+    assert profile.cc is not None and profile.gencode is not None
+    preferred = profile.gencode[-1] if profile.gencode[-1].isalpha() else ""
+    if preferred and profile.cc[0] >= 10:
+        return (preferred, "f" if preferred == "a" else "a")
+    return (preferred,)
+
+
+def _wrong_suffix(profile: ArchProfile, suffix: str, allowed: tuple[str, ...]) -> str:
+    assert profile.cc is not None
+    number = f"{profile.cc[0]}{profile.cc[1]}"
+    fitting = " or ".join(number + letter for letter in allowed)
+    if not suffix:
+        return f"kernels of {profile.name} use instructions that a plain target lacks; ask for {fitting}"
+    return f"there is no target sm_{number}{suffix} for {profile.name}; ask for {fitting}"
+
+
+def _expected(token: str, by_cc: Mapping[tuple[int, int], ArchProfile]) -> str:
+    lowered = token.lower()
+    bare = re.sub(r"(-real|-virtual|\+ptx)$", "", lowered)
+    if bare != lowered:
+        return f"machine code only is built, so leave out '{token[len(bare) :]}'"
+    if lowered != token and (lowered in NAMED_SETS or _TOKEN.fullmatch(lowered)):
+        return f"did you mean '{lowered}'?"
+    known = [str(profile.gencode)[3:] for profile in by_cc.values()]
+    return did_you_mean(token, [*NAMED_SETS, *known]) or _known(by_cc)
+
+
+def _known(by_cc: Mapping[tuple[int, int], ArchProfile]) -> str:
+    return f"expected one of {', '.join(str(profile.gencode)[3:] for profile in by_cc.values())} or {_set_names()}"
+
+
+def _set_names() -> str:
+    return " or ".join(f"'{name}'" for name in NAMED_SETS)

@@ -1,0 +1,141 @@
+"""Reads the machine code of a built library back and compares it with what was asked for.
+
+`python -m codegen.binary LIBRARY IMAGES_JSON --cuobjdump PATH` exits 1, naming family and arch, on any difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .emit_cpp import enumerator
+
+Contents = Mapping[str, Mapping[str, frozenset[str]]]
+"""image -> family -> the tile types whose kernels are in it."""
+
+_ARCH = re.compile(r"arch = (\S+)")
+_KERNEL = re.compile(r"^FUNC\s+\S+\s+\S+\s+ENTRY\s+(?:\S+\s+)?(_Z\w+)", re.MULTILINE)
+_LENGTH = re.compile(r"\d+")
+SUPPORT = "support"
+"""Family name under which kernels without a tile (quantise, dequantise) are counted."""
+
+
+class BinaryError(RuntimeError):
+    """The library could not be read."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a library must hold: its images, and per family the tile types of each image."""
+
+    images: frozenset[str]
+    families: Mapping[str, Mapping[str, frozenset[str]]]
+
+
+def read_library(library: Path, cuobjdump: Path) -> Contents:
+    """The images in a library and the tile types in each. BinaryError if cuobjdump fails."""
+    done = subprocess.run([str(cuobjdump), "-symbols", str(library)], capture_output=True, text=True, check=False)
+    if done.returncode != 0 or "Fatbin elf code" not in done.stdout:
+        raise BinaryError(f"{library}: cuobjdump found no machine code: {done.stderr.strip() or done.stdout.strip()}")
+    return parse_symbols(done.stdout)
+
+
+def parse_symbols(text: str) -> Contents:
+    """Contents from the output of `cuobjdump -symbols`."""
+    contents: dict[str, dict[str, set[str]]] = {}
+    for part in text.split("Fatbin elf code:")[1:]:
+        arch = _ARCH.search(part)
+        if arch is None:
+            continue
+        families = contents.setdefault(arch[1], {})
+        for symbol in _KERNEL.findall(part):
+            family, tile = attribute(symbol)
+            families.setdefault(family, set())
+            if tile is not None:
+                families[family].add(tile)
+    return {
+        image: {family: frozenset(tiles) for family, tiles in families.items()} for image, families in contents.items()
+    }
+
+
+def attribute(symbol: str) -> tuple[str, str | None]:
+    """Family and tile type of a mangled kernel name: the namespace in front of its `Tile_...` parameter."""
+    scopes: list[str] = []
+    for name in _identifiers(symbol):
+        if name.startswith("Tile_"):
+            families = [scope for scope in scopes if scope.startswith("gemm_")]
+            return (families[-1] if families else SUPPORT), name
+        scopes.append(name)
+    return SUPPORT, None
+
+
+def _identifiers(mangled: str) -> Iterator[str]:
+    """The identifiers of a mangled name, each of which stands after its length."""
+    position = 0
+    while match := _LENGTH.search(mangled, position):
+        position = match.end()
+        name = mangled[position : position + int(match[0])]
+        if name.isidentifier():
+            yield name
+            position += len(name)
+
+
+def read_expected(path: Path) -> Expected:
+    """The list that the generator wrote next to the sources."""
+    data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    families = {
+        name: {image: frozenset(map(tile_type, tiles)) for image, tiles in images.items()}
+        for name, images in data["families"].items()
+    }
+    return Expected(frozenset(image for images in families.values() for image in images), families)
+
+
+def tile_type(tile: str) -> str:
+    """The C++ type of a tile: the name by which its kernels are known in the library."""
+    return f"Tile_{enumerator(tile)[1:].lower()}"
+
+
+def compare(expected: Expected, contents: Contents) -> list[str]:
+    """One sentence for every difference, sorted; empty when the library holds exactly what was asked for."""
+    problems = []
+    for image in sorted(expected.images - contents.keys()):
+        families = ", ".join(sorted(name for name, images in expected.families.items() if image in images))
+        problems.append(f"{image}: asked for, but the library has no machine code for it ({families or SUPPORT})")
+    for image in sorted(contents.keys() - expected.images):
+        problems.append(f"{image}: in the library, but not asked for ({', '.join(sorted(contents[image])) or 'empty'})")
+    for image in sorted(expected.images & contents.keys()):
+        for family, images in sorted(expected.families.items()):
+            wanted = images.get(image, frozenset())
+            present = contents[image].get(family, frozenset())
+            problems += [f"{family} {image}: no kernel of {tile}" for tile in sorted(wanted - present)]
+            problems += [f"{family} {image}: {tile} is there, but not asked for" for tile in sorted(present - wanted)]
+    return problems
+
+
+def main() -> None:
+    """Compares and reports; exit status 1 on a difference."""
+    parser = argparse.ArgumentParser(prog="python -m codegen.binary", description=__doc__)
+    parser.add_argument("library", type=Path)
+    parser.add_argument("images", type=Path)
+    parser.add_argument("--cuobjdump", type=Path, required=True)
+    options = parser.parse_args()
+    try:
+        expected = read_expected(options.images)
+        problems = compare(expected, read_library(options.library, options.cuobjdump))
+    except (OSError, BinaryError) as error:
+        sys.exit(f"error: {error}.")
+    if problems:
+        sys.exit("error: the library does not hold what was asked for:\n  " + "\n  ".join(problems))
+    tiles = sum(len(found) for images in expected.families.values() for found in images.values())
+    print(f"{options.library.name}: {', '.join(sorted(expected.images))}; {tiles} tiles, as asked for")
+
+
+if __name__ == "__main__":
+    main()

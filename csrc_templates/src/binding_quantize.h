@@ -1,0 +1,12 @@
+// The dequantise kernel behind one function, so that host files need no device code.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "tilewright/quantize/args.h"
+
+namespace tilewright::binding {
+
+cudaError_t enqueue_dequantize_4bit(const Dequantize4bitArgs& args, cudaStream_t stream);
+
+}  // namespace tilewright::binding

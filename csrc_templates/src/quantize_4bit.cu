@@ -1,0 +1,10 @@
+#include "binding_quantize.h"
+#include "tilewright/quantize/dequantize_4bit.cuh"
+
+namespace tilewright::binding {
+
+cudaError_t enqueue_dequantize_4bit(const Dequantize4bitArgs& args, cudaStream_t stream) {
+  return dequantize_4bit(args, stream);
+}
+
+}  // namespace tilewright::binding
