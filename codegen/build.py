@@ -388,9 +388,9 @@ def _kind(decl: LayerDecl) -> Literal["m_cap", "choice", "tile"]:
 
 
 def _read_layers(layer: Layer, earlier: dict[str, Layer]) -> set[str]:
-    """Earlier layers whose outcome this layer reads anywhere outside its gate."""
+    """Earlier layers whose outcome this layer reads, in its gate too."""
     found: set[str] = set()
-    conds: list[Cond] = [c for s in layer.sections for r in s.rules for c in r.conds]
+    conds: list[Cond] = [*layer.gate, *(c for s in layer.sections for r in s.rules for c in r.conds)]
     for predicate in layer.predicates:
         for term in predicate.terms:
             conds.extend(term.conds if isinstance(term, AnyCond) else [term])

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tilewright_codegen.data import templates_folder
 from tilewright_codegen.engines import engine_dtypes
 from tilewright_codegen.images import Image
@@ -23,7 +22,7 @@ FLAGS = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fno-exceptions", "-fno-r
 IMAGES = [Image("sm80", "kSm80", (8, 0), ""), Image("sm121", "kSm121", (12, 1), "a")]
 
 CUDA_STUB = (
-    "#pragma once\nenum cudaError_t { cudaSuccess = 0, cudaErrorNotFound = 500 };\ntypedef void* cudaStream_t;\n"
+    "#pragma once\nenum cudaError_t { cudaSuccess = 0, cudaErrorSymbolNotFound = 500 };\ntypedef void* cudaStream_t;\n"
 )
 
 PROBE = """
@@ -59,7 +58,7 @@ def _write(rendering: Rendering, folder: Path, change: Any = lambda text: text) 
     return source
 
 
-def _compile(source: Path) -> "subprocess.CompletedProcess[str]":
+def _compile(source: Path) -> subprocess.CompletedProcess[str]:
     includes = [f"-I{source.parent}", f"-I{templates_folder() / 'include'}"]
     command = ["g++", *FLAGS, *includes, str(source), "-o", str(source.with_suffix(".so"))]
     return subprocess.run(command, capture_output=True, text=True, check=False)
