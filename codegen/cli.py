@@ -20,6 +20,7 @@ VERBS = {
     "render": "Generate the sources of the build, or check the committed ones.",
     "new-arch": "Add an arch profile and put it into the sections of a similar arch.",
     "new-tile": "Add a tile to a family's table.",
+    "reference": "Print the reference of all spec keys.",
 }
 
 
