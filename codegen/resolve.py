@@ -54,6 +54,13 @@ def input_scope(inputs: Sequence[Input]) -> Scope:
     return scope
 
 
+def syntax_hint(error: ExprError) -> str:
+    """What to do about a text outside the grammar."""
+    if "','" in str(error):
+        return "a comma ends an item of a [...] list in YAML: quote the conjunct, or name a fact and use it"
+    return "`tilewright explain-code E300` shows the grammar"
+
+
 class Resolver:
     """Parses and binds the expressions of one document."""
 
@@ -180,4 +187,4 @@ class Resolver:
 
     def _syntax(self, error: ExprError, place: Location) -> None:
         at = Location(place.path, place.line, place.column + error.offset)
-        self.sink.add("E300", at, f"{error}.", "`tilewright explain-code E300` shows the grammar")
+        self.sink.add("E300", at, f"{error}.", syntax_hint(error))

@@ -45,11 +45,20 @@ def read_tree(root: str | os.PathLike[str], sink: Sink | None = None) -> tuple[S
     completeness and legality (E2xx, E31x, W4xx) are checked by `tilewright_codegen.validate`.
     """
     sink = Sink() if sink is None else sink
+    sources = read_sources(root, sink)
+    if sink.has_errors:
+        return None, sink.diagnostics
+    tree = build_tree(sources, sink)
+    return (None if sink.has_errors else tree), sink.diagnostics
+
+
+def read_sources(root: str | os.PathLike[str], sink: Sink) -> Sources:
+    """Read every document below a folder into models, unresolved. What cannot be read is a finding and left out."""
     folder = Path(root)
     sources = Sources(str(root))
     if not folder.is_dir():
         sink.add("E100", Location(str(root)), "there is no such folder of specs.")
-        return None, sink.diagnostics
+        return sources
     files = list(spec_files(folder))
     if not files:
         sink.add("E100", Location(str(root)), "the folder holds no .yaml file.")
@@ -57,10 +66,7 @@ def read_tree(root: str | os.PathLike[str], sink: Sink | None = None) -> tuple[S
         shown = str(file) if file.is_absolute() else file.as_posix()
         for document in load_documents(file, shown, sink):
             _sort_document(document, file, sources, sink)
-    if sink.has_errors:
-        return None, sink.diagnostics
-    tree = build_tree(sources, sink)
-    return (None if sink.has_errors else tree), sink.diagnostics
+    return sources
 
 
 def load_tree(root: str | os.PathLike[str]) -> SpecTree:
