@@ -28,6 +28,7 @@ struct WgmmaGeometry {
   //   stages x A        kKc / 64 panels of kMt rows of 128 swizzled bytes; the split-k exchange lies over this and W
   //   stages x W        kNt rows of kKc / 2 packed bytes
   //   output            per consumer kOutputRows rows of 128 swizzled bytes
+  //   code tables       two copies of 8 words
   //   nested code       256 floats
   //   barriers          full and empty, one of each per stage
   static constexpr int kPanelBytes = Tile::kMt * 128;
@@ -41,7 +42,8 @@ struct WgmmaGeometry {
   static constexpr int kAOffset = 0;
   static constexpr int kWOffset = kAOffset + Tile::kStages * kAStageBytes;
   static constexpr int kOutputOffset = kStagesBytes > kExchangeBytes ? kStagesBytes : kExchangeBytes;
-  static constexpr int kNestedCodeOffset = kOutputOffset + kConsumers * kOutputBytes;
+  static constexpr int kTablesOffset = kOutputOffset + kConsumers * kOutputBytes;
+  static constexpr int kNestedCodeOffset = kTablesOffset + 64;
   static constexpr int kBarrierOffset = kNestedCodeOffset + 256 * 4;
   static constexpr int kUsedBytes = kBarrierOffset + 2 * Tile::kStages * 8;
   static constexpr int kAlignment = 1024;

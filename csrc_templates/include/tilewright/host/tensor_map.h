@@ -4,8 +4,8 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
-#include <cstring>
 
 namespace tilewright::host {
 
@@ -20,16 +20,18 @@ struct TensorMapKey {
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
-// The driver's encoder, or null when the driver has none.
+// The driver's encoder, or null when the driver has none. Found once; two threads that look at the same time find the same.
 inline EncodeTiled encode_tiled() {
-  static const EncodeTiled function = [] {
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    const cudaError_t error =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found);
-    if (error != cudaSuccess) (void)cudaGetLastError();
-    return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? reinterpret_cast<EncodeTiled>(entry) : nullptr;
-  }();
+  static std::atomic<EncodeTiled> known{nullptr};
+  if (const EncodeTiled function = known.load(std::memory_order_acquire)) return function;
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  const cudaError_t error =
+      cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found);
+  if (error != cudaSuccess) (void)cudaGetLastError();
+  if (error != cudaSuccess || found != cudaDriverEntryPointSuccess) return nullptr;
+  const auto function = reinterpret_cast<EncodeTiled>(entry);
+  known.store(function, std::memory_order_release);
   return function;
 }
 

@@ -1,0 +1,282 @@
+// gemm_4bit on Hopper: packed weights expanded in registers as the A operand of wgmma, activations brought by bulk tensor
+// copies, one producer warp and kNt / 64 consumer warpgroups, persistent over tiles.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+
+#include "tilewright/epilogue/element.cuh"
+#include "tilewright/gemm_4bit/args.h"
+#include "tilewright/gemm_4bit/check.h"
+#include "tilewright/gemm_4bit/engine_launcher.h"
+#include "tilewright/gemm_4bit/wgmma_consumer.cuh"
+#include "tilewright/gemm_4bit/wgmma_epilogue.cuh"
+#include "tilewright/gemm_4bit/wgmma_plan.cuh"
+#include "tilewright/gemm_4bit/wgmma_smem.h"
+#include "tilewright/host/cluster_launch.cuh"
+#include "tilewright/host/tensor_map.h"
+#include "tilewright/ptx/cp_async.cuh"
+#include "tilewright/ptx/tma.cuh"
+
+namespace tilewright {
+namespace kernels {
+
+// Fills the ring. One thread.
+template <class Config>
+class WgmmaProducer {
+ public:
+  using Geometry = WgmmaGeometry<Config>;
+
+  __device__ __forceinline__ WgmmaProducer(const CUtensorMap* map_a, const CUtensorMap* map_w,
+                                           const WgmmaShared<Config>& shared, WgmmaPlace<Config> place)
+      : map_a_(map_a), map_w_(map_w), shared_(shared), place_(place) {}
+
+  // Weights of the first stages, into L2 only: this may run before the kernels it depends on have finished.
+  __device__ __forceinline__ void prefetch_weights(int weight_tile, int first_turn, int end_turn) const {
+    const int stages = (end_turn - first_turn) * (kTurnK / Config::kKc);
+    for (int stage = 0; stage < stages && stage < Config::kStages; ++stage) {
+      ptx::tma_prefetch_2d(map_w_, (first_turn * kTurnK + stage * Config::kKc) / 2, weight_tile * Config::kNt);
+    }
+  }
+
+  __device__ __forceinline__ void load_tile(int tile_m, int weight_tile, int first_turn, int end_turn) {
+    for (int k = first_turn * kTurnK; k < end_turn * kTurnK; k += Config::kKc) {
+      ptx::mbarrier_wait(shared_.empty(ring_.slot), ring_.phase ^ 1);
+      const uint32_t full = shared_.full(ring_.slot);
+      ptx::mbarrier_arrive_expect(full, Geometry::kAStageBytes + Geometry::kWStageBytes);
+      ptx::tma_load_2d(shared_.w_stage(ring_.slot), map_w_, full, k / 2, weight_tile * Config::kNt);
+#pragma unroll
+      for (int panel = 0; panel < Config::kKc / kStepK; ++panel) load_panel(tile_m, k, panel, full);
+      ring_.advance();
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void load_panel(int tile_m, int k, int panel, uint32_t full) const {
+    const uint32_t destination = shared_.a_stage(ring_.slot) + panel * Geometry::kPanelBytes;
+    const int x = k + panel * kStepK;
+    if constexpr (Config::kClusterN == 1) {
+      ptx::tma_load_2d(destination, map_a_, full, x, tile_m * Config::kMt);
+    } else {
+      constexpr int kRows = Config::kMt / Config::kClusterN;
+      const auto mask = static_cast<uint16_t>(((1 << Config::kClusterN) - 1) << (place_.split * Config::kClusterN));
+      ptx::tma_load_2d_multicast(destination + place_.peer * kRows * 128, map_a_, full, x,
+                                 tile_m * Config::kMt + place_.peer * kRows, mask);
+    }
+  }
+
+  const CUtensorMap* map_a_;
+  const CUtensorMap* map_w_;
+  const WgmmaShared<Config>& shared_;
+  WgmmaPlace<Config> place_;
+  RingPosition<Config::kStages> ring_;
+};
+
+template <class Config, bool kBlock16>
+__global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccupancy)
+    gemm_4bit_wgmma_kernel(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_w,
+                           const __grid_constant__ WgmmaParams params) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using Geometry = WgmmaGeometry<Config>;
+  extern __shared__ uint8_t dynamic_smem[];
+  const uint32_t window = ptx::shared_address(dynamic_smem);
+  const WgmmaShared<Config> shared{(window + Geometry::kAlignment - 1) / Geometry::kAlignment * Geometry::kAlignment};
+  const WgmmaPlace<Config> place;
+  const int warpgroup = static_cast<int>(threadIdx.x) / 128;
+  const int turns = (params.steps + 1) / 2;
+  const int first_turn = place.first_turn(turns);
+  const int end_turn = place.end_turn(turns);
+  const int tiles = params.tiles_m * params.clusters_n;
+  const int first_tile = static_cast<int>(blockIdx.x) / Geometry::kCluster;
+  const int tile_stride = static_cast<int>(gridDim.x) / Geometry::kCluster;
+
+  ptx::release_dependents();
+  if (threadIdx.x == 0) {
+    for (int slot = 0; slot < Config::kStages; ++slot) {
+      ptx::mbarrier_init(shared.full(slot), 1);
+      ptx::mbarrier_init(shared.empty(slot), 4 * Geometry::kConsumers * Config::kClusterN);
+    }
+    ptx::mbarrier_init_fence();
+    const QuantType quant_type = kBlock16 ? QuantType::kE2m1 : params.quant_type;
+    auto* tables = reinterpret_cast<dequant::NibbleTables*>(dynamic_smem + (shared.tables() - window));
+    tables[0] = tables[1] = dequant::nibble_tables<typename Config::Element>(quant_type);
+  }
+  if (params.source.kind == dequant::ScaleKind::kNestedAbsmax) {
+    ptx::wait_for_dependencies();
+    float* table = reinterpret_cast<float*>(dynamic_smem + (shared.nested_code() - window));
+    for (int i = static_cast<int>(threadIdx.x); i < dequant::kNestedCodeSize; i += Geometry::kThreads) {
+      table[i] = __ldg(params.source.nested_code + i);
+    }
+  }
+  __syncthreads();
+  if constexpr (Geometry::kCluster > 1) ptx::cluster_sync();
+
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_dec<Geometry::kProducerRegisters>();
+    if (threadIdx.x == 0) {
+      ptx::tma_prefetch_map(&map_a);
+      ptx::tma_prefetch_map(&map_w);
+      WgmmaProducer<Config> producer(&map_a, &map_w, shared, place);
+      const auto weight_tile = [&](WgmmaTile tile) { return tile.n * Config::kClusterN + place.peer; };
+      producer.prefetch_weights(weight_tile(tile_at(params, first_tile)), first_turn, end_turn);
+      ptx::wait_for_dependencies();
+      for (int index = first_tile; index < tiles; index += tile_stride) {
+        const WgmmaTile tile = tile_at(params, index);
+        producer.load_tile(tile.m, weight_tile(tile), first_turn, end_turn);
+      }
+    }
+    __syncwarp();
+    if constexpr (Config::kSplitK > 1) ptx::cluster_sync();
+  } else {
+    ptx::setmaxnreg_inc<Geometry::kConsumerRegisters>();
+    ptx::wait_for_dependencies();
+    const int consumer = warpgroup - 1;
+    const float offset = dequant::load_offset(params.source);
+    WgmmaConsumer<Config, kBlock16> multiplier(params, shared, place, consumer, offset);
+    RingPosition<Config::kStages> ring;
+    for (int index = first_tile; index < tiles; index += tile_stride) {
+      const WgmmaTile tile = tile_at(params, index);
+      const int first_n = (tile.n * Config::kClusterN + place.peer) * Config::kNt;
+      float acc[Config::kMt / 2];
+#pragma unroll
+      for (float& value : acc) value = 0.0f;
+      multiplier.multiply(acc, ring, first_n, first_turn, end_turn);
+      const WgmmaEpilogue<Config> epilogue(params, shared, consumer, tile.m * Config::kMt, first_n + consumer * 64,
+                                           kBlock16 ? offset : 1.0f);
+      if constexpr (Config::kSplitK == 1) {
+        epilogue.store(acc);
+      } else {
+        // One tile per cluster: all stages have been read once every consumer is here, so the exchange may lie over them.
+        ptx::named_barrier_sync(1 + Geometry::kConsumers, 128 * Geometry::kConsumers);
+#pragma unroll
+        for (int block = 0; block < Config::kMt / 8; ++block) {
+          ptx::sts_float4(shared.a_stage(0) + WgmmaEpilogue<Config>::exchange_offset(block), acc[4 * block],
+                          acc[4 * block + 1], acc[4 * block + 2], acc[4 * block + 3]);
+        }
+        ptx::cluster_sync();
+        epilogue.store_share(shared.a_stage(0), place);
+      }
+    }
+  }
+  // No block leaves while another may still read its shared memory or arrive at its barriers.
+  if constexpr (Geometry::kCluster > 1) ptx::cluster_sync();
+#else
+  __trap();  // the launcher refuses devices other than sm_90
+#endif
+}
+
+// The launch shape of one kernel on one device, found once.
+template <class Config>
+struct WgmmaLaunchShape {
+  static host::ClusterLaunch at(int64_t blocks) {
+    using Geometry = WgmmaGeometry<Config>;
+    return {dim3(static_cast<unsigned>(blocks)), dim3(Geometry::kThreads), Geometry::kBytes, Geometry::kCluster, true};
+  }
+};
+
+}  // namespace kernels
+
+// Takes f16 and bf16, K % 64 == 0, every M and N, nf4 and fp4 with blocksizes of 64 and more, e2m1. Rows of A start on 16
+// bytes (pointer, and lda % 8 == 0), and so does B; otherwise cudaErrorMisalignedAddress.
+template <>
+struct EngineLauncher<Engine::kWgmma> {
+  template <class Config>
+  static cudaError_t launch(const Gemm4bitArgs& args, cudaStream_t stream) {
+    using Element = typename Config::Element;
+    static_assert(std::is_same_v<Element, __half> || std::is_same_v<Element, __nv_bfloat16>, "16-bit elements only");
+    static_assert(Config::kNt % 64 == 0 && Config::kNt <= 256, "one to four consumer warpgroups");
+    static_assert(Config::kMt % 16 == 0 && Config::kMt / Config::kClusterN % 8 == 0, "panels of whole swizzle groups");
+    static_assert(Config::kKc == 64 || Config::kKc == 128, "a stage is one or two steps");
+    static_assert(WgmmaGeometry<Config>::kCluster <= 8, "larger clusters are not portable");
+    static_assert(WgmmaGeometry<Config>::kBytes * Config::kOccupancy <= 227 * 1024, "the tile does not fit");
+    const cudaError_t checked = host::check_gemm_4bit(args, ElementTraits<Element>::kDType);
+    if (checked != cudaSuccess || args.m == 0 || args.n == 0) return checked;
+    if (args.k % 64 != 0 || args.k == 0 || args.k > INT32_MAX || args.m > INT32_MAX || args.n > INT32_MAX) {
+      return cudaErrorNotSupported;
+    }
+    if (args.quant_type == QuantType::kE2m1) return launch_kind<Config, true>(args, stream);
+    if (args.blocksize < 64 || args.k % args.blocksize != 0) return cudaErrorNotSupported;
+    return launch_kind<Config, false>(args, stream);
+  }
+
+ private:
+  template <class Config>
+  static cudaError_t make_maps(const Gemm4bitArgs& args, CUtensorMap& map_a, CUtensorMap& map_w) {
+    if (!host::is_aligned(args.a, 16) || args.lda % 8 != 0 || !host::is_aligned(args.b, 16)) {
+      return cudaErrorMisalignedAddress;
+    }
+    const auto type = std::is_same_v<typename Config::Element, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                                       : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    const host::TensorMapKey key_a{args.a, args.m, args.k, args.lda * 2, Config::kMt / Config::kClusterN, 64,
+                                   type, CU_TENSOR_MAP_SWIZZLE_128B};
+    const host::TensorMapKey key_w{args.b, args.n, args.k / 2, args.k / 2, Config::kNt, Config::kKc / 2,
+                                   CU_TENSOR_MAP_DATA_TYPE_UINT8,
+                                   Config::kKc == 64 ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_64B};
+    const cudaError_t made = host::make_tensor_map(key_a, map_a);
+    return made != cudaSuccess ? made : host::make_tensor_map(key_w, map_w);
+  }
+
+  template <class Config>
+  static kernels::WgmmaParams make_params(const Gemm4bitArgs& args) {
+    constexpr int kGroupM = 8;
+    const int64_t tiles_m = host::ceil_div(args.m, Config::kMt);
+    return {args.out,
+            args.bias,
+            dequant::make_scale_source(args.scales, args.nested_absmax, args.nested_code, args.offset, args.blocksize,
+                                       args.quant_type),
+            args.quant_type,
+            static_cast<int>(args.m),
+            static_cast<int>(args.n),
+            static_cast<int>(args.k / 64),
+            static_cast<int>(tiles_m),
+            static_cast<int>(host::ceil_div(args.n, int64_t{Config::kNt} * Config::kClusterN)),
+            static_cast<int>(tiles_m < kGroupM ? tiles_m : kGroupM)};
+  }
+
+  // Clusters to launch: all tiles when each cluster takes one, else as many as the device holds.
+  template <class Config>
+  static cudaError_t count_clusters(const void* kernel, int64_t tiles, int64_t& clusters) {
+    clusters = tiles;
+    if (Config::kSplitK > 1) return cudaSuccess;
+    static std::atomic<int> fitting[kMaxDevices]{};
+    int device = 0;
+    if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return error;
+    int fit = device < kMaxDevices ? fitting[device].load(std::memory_order_relaxed) : 0;
+    if (fit == 0) {
+      const auto launch = kernels::WgmmaLaunchShape<Config>::at(WgmmaGeometry<Config>::kCluster);
+      if (const cudaError_t error = host::max_active_clusters(kernel, launch, fit); error != cudaSuccess) return error;
+      if (fit < 1) return cudaErrorNotSupported;
+      if (device < kMaxDevices) fitting[device].store(fit, std::memory_order_relaxed);
+    }
+    if (fit < clusters) clusters = fit;
+    return cudaSuccess;
+  }
+
+  template <class Config, bool kBlock16>
+  static cudaError_t launch_kind(const Gemm4bitArgs& args, cudaStream_t stream) {
+    using Geometry = WgmmaGeometry<Config>;
+    CUtensorMap map_a, map_w;
+    if (const cudaError_t made = make_maps<Config>(args, map_a, map_w); made != cudaSuccess) return made;
+    static host::SmemOptIn opt_in;
+    const auto kernel = &kernels::gemm_4bit_wgmma_kernel<Config, kBlock16>;
+    const void* function = reinterpret_cast<const void*>(kernel);
+    if (const cudaError_t raised = opt_in.ensure(function, Geometry::kBytes); raised != cudaSuccess) return raised;
+    const kernels::WgmmaParams params = make_params<Config>(args);
+    const int64_t tiles = int64_t{params.tiles_m} * params.clusters_n;
+    int64_t clusters = 0;
+    if (const cudaError_t error = count_clusters<Config>(function, tiles, clusters); error != cudaSuccess) return error;
+    if (tiles > INT32_MAX || clusters * Geometry::kCluster > host::kMaxGridX) return cudaErrorInvalidConfiguration;
+    const auto launch = kernels::WgmmaLaunchShape<Config>::at(clusters * Geometry::kCluster);
+    return host::launch_cluster_kernel(kernel, launch, stream, map_a, map_w, params);
+  }
+
+  static constexpr int kMaxDevices = 64;
+};
+
+}  // namespace tilewright

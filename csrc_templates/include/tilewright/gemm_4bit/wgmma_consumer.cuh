@@ -1,0 +1,135 @@
+// The multiplying side of the wgmma engine: codes to register fragments, fragments against tiles of A.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/dequant/nibble_tables.cuh"
+#include "tilewright/gemm_4bit/wgmma_plan.cuh"
+#include "tilewright/gemm_4bit/wgmma_scales.cuh"
+#include "tilewright/ptx/bits.cuh"
+#include "tilewright/ptx/lds.cuh"
+#include "tilewright/ptx/mbarrier.cuh"
+#include "tilewright/ptx/wgmma.cuh"
+
+namespace tilewright::kernels {
+
+// One warpgroup with 64 weight rows. Its weights are the A operand of wgmma (from registers), the tile of activations the B
+// operand, so that the accumulators hold out^T: row = weight row, column = row of activations.
+template <class Config, bool kBlock16>
+class WgmmaConsumer {
+ public:
+  using Element = typename Config::Element;
+  using Geometry = WgmmaGeometry<Config>;
+  using Ring = RingPosition<Config::kStages>;
+  using Scales = ScaleStream<Element, kBlock16>;
+  using Multiply = ptx::Wgmma<Element, Config::kMt>;
+
+  __device__ __forceinline__ WgmmaConsumer(const WgmmaParams& params, const WgmmaShared<Config>& shared,
+                                           WgmmaPlace<Config> place, int consumer, float offset)
+      : params_(params), shared_(shared), place_(place), offset_(offset) {
+    const int thread = static_cast<int>(threadIdx.x) & 127;
+    row_ = consumer * 64 + (thread >> 5) * 16 + (thread >> 2 & 7);
+    const uint32_t quad_lane = thread & 3;
+    own_bytes_ = quad_lane | (quad_lane + 4) << 4;
+    // Two copies, so that the compiler cannot know the tables to be the same in all lanes: it would keep them in uniform
+    // registers, of which a permute takes only one.
+    const uint32_t tables = shared.tables() + (quad_lane & 1) * sizeof(dequant::NibbleTables);
+    const uint4 low = ptx::lds_128(tables);
+    const uint4 high = ptx::lds_128(tables + 16);
+    tables_ = {{low.x, low.y, low.z, low.w}, {high.x, high.y, high.z, high.w}};
+  }
+
+  // The row of the tile of weights whose accumulators this thread's first half holds.
+  __device__ __forceinline__ int row() const { return row_; }
+
+  // acc += the block's part of k for the weight rows from `first_n`, in turns of two steps of 64.
+  __device__ __forceinline__ void multiply(float (&acc)[Config::kMt / 2], Ring& ring, int first_n, int first_turn,
+                                           int end_turn) {
+    Scales scales;
+    scales.start(params_.source, first_n + row_, params_.n, params_.steps, offset_, shared_.nested_code(), first_turn);
+    uint32_t fragment[2][16];
+    Ring behind = ring;  // the stage whose multiplications may still run
+    for (int turn = first_turn; turn < end_turn; ++turn) {
+      uint32_t pair[2][2][Scales::kPerStep];
+      scales.next(params_.source, pair);
+#pragma unroll
+      for (int step = 0; step < 2; ++step) {
+        if (step == 0 || Config::kKc == kStepK) ptx::mbarrier_wait(shared_.full(ring.slot), ring.phase);
+        expand_step(fragment[step], ring.slot, Config::kKc == kStepK ? 0 : step, pair[step]);
+        ptx::wgmma_pin(fragment[step]);
+        ptx::wgmma_fence();
+        const uint32_t panel =
+            shared_.a_stage(ring.slot) + (Config::kKc == kStepK ? 0 : step) * Geometry::kPanelBytes;
+        const uint64_t descriptor = ptx::wgmma_descriptor_k_major_128b(panel);
+#pragma unroll
+        for (int part = 0; part < 4; ++part) Multiply::run(acc, fragment[step] + 4 * part, descriptor + 2 * part);
+        ptx::wgmma_commit();
+        ptx::wgmma_wait<1>();
+        ptx::wgmma_pin(fragment[step ^ 1]);
+        if (step == 0 || Config::kKc == kStepK) {
+          if (turn > first_turn || step > 0) {
+            release(behind.slot);
+            behind.advance();
+          }
+        }
+        if (step == 1 || Config::kKc == kStepK) ring.advance();
+      }
+    }
+    ptx::wgmma_wait<0>();
+    ptx::wgmma_pin(acc);
+    if (end_turn > first_turn) release(behind.slot);
+  }
+
+ private:
+  // 64 codes of each of this thread's two rows, 8 of every 32 its own, to the A fragments of four wgmma.
+  __device__ __forceinline__ void expand_step(uint32_t (&fragment)[16], int slot, int step,
+                                              const uint32_t (&pair)[2][Scales::kPerStep]) const {
+    constexpr int kRowBytes = Config::kKc / 2;
+    const uint32_t rows = shared_.w_stage(slot) + row_ * kRowBytes;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int chunk = 2 * step + half;
+      const uint32_t at = Config::kKc == kStepK ? chunk << 4 : (chunk ^ (row_ >> 1 & 3)) << 4;
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        // The four lanes of a quad read the same 16 bytes; lane t owns byte t of every word.
+        const uint4 words = ptx::lds_128(rows + row * 8 * kRowBytes + at);
+        expand_eight(fragment, 2 * half, row, ptx::prmt(words.x, words.y, own_bytes_), pair[row]);
+        expand_eight(fragment, 2 * half + 1, row, ptx::prmt(words.z, words.w, own_bytes_), pair[row]);
+      }
+    }
+  }
+
+  // Two bytes of codes to the two registers of one row in fragment `part` (16 in k).
+  __device__ __forceinline__ void expand_eight(uint32_t (&fragment)[16], int part, int row, uint32_t codes,
+                                               const uint32_t (&pair)[Scales::kPerStep]) const {
+    uint32_t first, second;
+    dequant::expand_four<!kBlock16>(tables_, codes, first, second);
+    const uint32_t scale = pair[kBlock16 ? part : 0];
+    fragment[4 * part + row] = multiply_pair<Element>(first, scale);
+    fragment[4 * part + 2 + row] = multiply_pair<Element>(second, scale);
+  }
+
+  // Tells every block that writes into this stage that this warp has read it.
+  __device__ __forceinline__ void release(int slot) const {
+    const int lane = static_cast<int>(threadIdx.x) & 31;
+    if constexpr (Config::kClusterN == 1) {
+      if (lane == 0) ptx::mbarrier_arrive(shared_.empty(slot));
+    } else {
+      if (lane < Config::kClusterN) {
+        const auto rank = static_cast<uint32_t>(place_.split * Config::kClusterN + lane);
+        ptx::mbarrier_arrive_cluster(ptx::map_to_block(shared_.empty(slot), rank));
+      }
+    }
+  }
+
+  const WgmmaParams& params_;
+  const WgmmaShared<Config>& shared_;
+  WgmmaPlace<Config> place_;
+  dequant::NibbleTables tables_;
+  float offset_;
+  int row_;
+  uint32_t own_bytes_;
+};
+
+}  // namespace tilewright::kernels

@@ -1,0 +1,96 @@
+// What the blocks of the wgmma engine share: parameters, the order of tiles, the stage ring.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/dequant/scales.cuh"
+#include "tilewright/gemm_4bit/args.h"
+#include "tilewright/gemm_4bit/wgmma_smem.h"
+#include "tilewright/ptx/cluster.cuh"
+
+namespace tilewright::kernels {
+
+// Steps of 64 in k are taken two at a time: one turn.
+constexpr int kStepK = 64;
+constexpr int kTurnK = 2 * kStepK;
+
+struct WgmmaParams {
+  void* out;
+  const void* bias;
+  dequant::ScaleSource source;
+  QuantType quant_type;
+  int m, n;
+  int steps;       // k / 64
+  int tiles_m;     // tiles of kMt rows of A
+  int clusters_n;  // groups of kClusterN tiles of kNt weight rows
+  int group_m;     // tiles of A visited for one group of weight rows before the next group
+};
+
+// The shared memory of a block, as 32-bit shared addresses.
+template <class Config>
+struct WgmmaShared {
+  using Geometry = WgmmaGeometry<Config>;
+  uint32_t base;
+
+  __device__ __forceinline__ uint32_t a_stage(int slot) const {
+    return base + Geometry::kAOffset + slot * Geometry::kAStageBytes;
+  }
+  __device__ __forceinline__ uint32_t w_stage(int slot) const {
+    return base + Geometry::kWOffset + slot * Geometry::kWStageBytes;
+  }
+  __device__ __forceinline__ uint32_t output(int consumer) const {
+    return base + Geometry::kOutputOffset + consumer * Geometry::kOutputBytes;
+  }
+  __device__ __forceinline__ uint32_t tables() const { return base + Geometry::kTablesOffset; }
+  __device__ __forceinline__ uint32_t nested_code() const { return base + Geometry::kNestedCodeOffset; }
+  __device__ __forceinline__ uint32_t full(int slot) const { return base + Geometry::kBarrierOffset + slot * 8; }
+  __device__ __forceinline__ uint32_t empty(int slot) const { return full(slot) + Config::kStages * 8; }
+};
+
+// A position in the ring of stages; `phase` is the parity of the pass through it.
+template <int kStages>
+struct RingPosition {
+  int slot = 0;
+  uint32_t phase = 0;
+
+  __device__ __forceinline__ void advance() {
+    if (++slot == kStages) {
+      slot = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+// The place of a block in its cluster: `split` is its part of k, `peer` its tile among those that share A.
+template <class Config>
+struct WgmmaPlace {
+  int split = 0;
+  int peer = 0;
+
+  __device__ __forceinline__ WgmmaPlace() {
+    if constexpr (Config::kSplitK * Config::kClusterN > 1) {
+      const int rank = static_cast<int>(ptx::cluster_block_rank());
+      split = rank / Config::kClusterN;
+      peer = rank % Config::kClusterN;
+    }
+  }
+  __device__ __forceinline__ int first_turn(int turns) const { return turns * split / Config::kSplitK; }
+  __device__ __forceinline__ int end_turn(int turns) const { return turns * (split + 1) / Config::kSplitK; }
+};
+
+// Tiles in an order that keeps `group_m` tiles of A in L2 while the weights stream past once per group.
+struct WgmmaTile {
+  int m;  // tile of A
+  int n;  // group of kClusterN weight tiles
+};
+
+__device__ __forceinline__ WgmmaTile tile_at(const WgmmaParams& params, int index) {
+  const int per_group = params.group_m * params.clusters_n;
+  const int group = index / per_group;
+  const int within = index - group * per_group;
+  const int first_m = group * params.group_m;
+  const int height = min(params.group_m, params.tiles_m - first_m);
+  return {first_m + within % height, within / height};
+}
+
+}  // namespace tilewright::kernels
