@@ -48,8 +48,8 @@ class EngineNeeds:
 def needs_stated(tile: TileBase) -> Needs:
     """An engine of another library: the tile states its shared memory."""
     stated = tile.model_extra or {}
-    warps = [stated.get("warps_m"), stated.get("warps_n")]
-    threads = 32 * warps[0] * warps[1] if all(isinstance(w, int) for w in warps) else None
+    warps_m, warps_n = stated.get("warps_m"), stated.get("warps_n")
+    threads = 32 * warps_m * warps_n if isinstance(warps_m, int) and isinstance(warps_n, int) else None
     return Needs(smem_bytes=getattr(tile, "smem_bytes", 0), threads=threads)
 
 

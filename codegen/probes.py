@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .expr import Compare, Expr, Int, Name, names, walk
+from .expr import Bin, Compare, Expr, Int, Name, names, walk
 from .ir import AnyCond, Family, Input, Layer, Rule
 from .vector import evaluate_arrays
 
@@ -196,14 +196,12 @@ def _solve(threshold: Threshold, item: Input, given: Mapping[str, Any], shape: A
 
 
 def _moduli(found: Sequence[Threshold]) -> list[int]:
-    moduli = {
-        n.right.value
-        for t in found
-        for side in (t.left, t.right)
-        for n in walk(side)
-        if getattr(n, "op", None) == "%" and isinstance(getattr(n, "right", None), Int)
-    }
-    return sorted(moduli | {64})
+    moduli = {64}
+    for threshold in found:
+        for node in (*walk(threshold.left), *walk(threshold.right)):
+            if isinstance(node, Bin) and node.op == "%" and isinstance(node.right, Int):
+                moduli.add(node.right.value)
+    return sorted(moduli)
 
 
 def _rounded(values: Any, moduli: Sequence[int], limit: int, mixer: Mixer) -> Any:

@@ -41,14 +41,14 @@ class _Conds:
                 bad.add(fact.name)
             inputs.add(fact.name)
         for predicate in self.layer.predicates:
-            used = [n for t in predicate.terms for c in (t.conds if isinstance(t, AnyCond) else (t,)) for n in names(c)]
+            used = [n for t in predicate.terms for n in _names(t)]
             if any(n in bad or n not in inputs for n in used):
                 bad.add(predicate.name)
             inputs.add(predicate.name)
         return bad | {n for n in self._all_names() if n not in inputs}
 
     def _all_names(self) -> set[str]:
-        return {n for c in _all_conds(self.layer) for n in names(c)}
+        return {n for c in _all_conds(self.layer) for n in _names(c)}
 
     def holds(self, cond: Cond | AnyCond) -> Any:
         if self.shared is not None and not any(n in self.shared.tainted for n in _names(cond)):
@@ -138,7 +138,7 @@ class ArchRun:
         for layer in reversed(self.survey.family.layers):
             run = self.layers.get(layer.name)
             if layer.kind == "tile" and run is not None and run.rules[at] != ABSENT:
-                rule = run.program.rules[run.rules[at]]
+                rule: Rule = run.program.rules[int(run.rules[at])]
                 if isinstance(rule.outcome, Choice):
                     return rule
         raise LookupError("no tile is launched there")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .engine_needs import ENGINE_NEEDS, Needs, needs_stated
 from .ir import Tile
 from .models import ArchProfile, TileBase
@@ -10,6 +12,7 @@ MAX_THREADS = 1024
 """Threads of a block on every arch."""
 MAX_REGISTERS = 255
 """Registers of a thread on every arch."""
+_SHAPE_IN_ID = re.compile(r"\d+x\d+-\d+")
 WARP_REGISTERS = 256
 """Registers are given to a warp in pieces of this many."""
 OVERSIZED = "smem_oversized"
@@ -27,9 +30,13 @@ def _needs(engine: str, model: TileBase) -> Needs:
 
 
 def contradictions(tile: Tile) -> tuple[str, ...]:
-    """What no arch could mend: fields of the tile that exclude each other."""
+    """What no arch could mend: fields of the tile that exclude each other, or its id."""
     entry = ENGINE_NEEDS.get(tile.engine)
     found = list(entry.contradictions(tile.model)) if entry else []
+    stated = _SHAPE_IN_ID.search(tile.id)
+    shape = "{mt}x{nt}-{kc}".format_map({"mt": "", "nt": "", "kc": "", **tile.fields})
+    if stated and {"mt", "nt", "kc"} <= set(tile.fields) and stated[0] != shape:
+        found.append(f"the id says {stated[0]}, the fields {shape}")
     if tile.engine in ENGINE_NEEDS:
         threads = needs(tile).threads
         if threads is not None and threads > MAX_THREADS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ..ir import Rule
 from ..models import EvidenceRecord
@@ -44,7 +45,7 @@ def _faults(record: EvidenceRecord) -> Iterator[tuple[str, str]]:
 def _ratios(cells: EvidenceCells) -> Iterator[tuple[str, str]]:
     order = [("min_ratio", cells.min_ratio), ("median_ratio", cells.median_ratio), ("max_ratio", cells.max_ratio)]
     stated = [(k, v) for k, v in order if v is not None]
-    for (low, least), (high, greatest) in zip(stated, stated[1:], strict=False):
+    for (low, least), (high, greatest) in pairwise(stated):
         if least > greatest:
             yield high, f"{high} {greatest} is below {low} {least}"
     if cells.min_ratio is not None and (cells.won == cells.measured) != (cells.min_ratio >= 1):

@@ -21,9 +21,9 @@ def check_e201(context: Context, layer: Layer, missing: list[str]) -> None:
     """No unconditional last rule for (layer, arch)."""
     open_at: dict[str, list[str]] = {}
     for arch in context.tree.archs:
-        rules = layer.effective(arch)
-        if arch not in missing and all(r.conds for r in rules):
-            open_at.setdefault(rules[-1].id, []).append(arch)
+        found = layer.effective(arch)
+        if arch not in missing and all(r.conds for r in found):
+            open_at.setdefault(found[-1].id, []).append(arch)
     rules = {r.id: r for s in layer.sections for r in s.rules}
     for rule_id, archs in open_at.items():
         context.sink.add(
@@ -126,9 +126,10 @@ def check_e204_groups(context: Context) -> None:
         return
     for profile, document in context.sources.archs:
         if len(members[profile.group]) == 1:
+            others = listed(g for g in members if g != profile.group)
             context.sink.add(
                 "E204",
                 document.locate(("group",)),
                 f"{profile.name} is alone in group '{profile.group}'; nothing would notice its absence from a section.",
-                f"groups are a partition; put it beside its siblings: {listed(g for g in members if g != profile.group)}",
+                f"groups are a partition; put it beside its siblings, in one of: {others}",
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from ..build import Sources
@@ -40,7 +41,7 @@ def check_e306(document: Document, path: ValuePath, mapping: dict[Any, Any], ord
     """A key stands before one that it should follow."""
     rank = {key: index for index, key in enumerate(order)}
     known = [k for k in mapping if k in rank]
-    for before, key in zip(known, known[1:], strict=False):
+    for before, key in pairwise(known):
         if rank[key] < rank[before]:
             shown = ", ".join(k for k in order if k in mapping)
             message = f"key '{key}' stands after '{before}'; the order is {shown}."

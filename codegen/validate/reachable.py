@@ -11,7 +11,6 @@ from ..engines import engine_dtypes
 from ..ir import Family, Layer, Rule, Tile
 from ..reachability import ArchRun, Problem, surveys
 from ..resources import contradictions, shortfalls
-from ..vector import ABSENT
 from .context import Context, listed
 from .regions import outside_evidence, regions_by_rule
 
