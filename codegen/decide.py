@@ -124,7 +124,8 @@ def _parse_object(line: str | bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise LineError(f"byte 0x{line[error.start]:02x} is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise LineError(f"this is not JSON: {error.msg} at character {error.pos + 1}") from None
+        problem = error.msg.removesuffix(" starting at")
+        raise LineError(f"this is not JSON: {problem} at character {error.pos + 1}") from None
     except LineError:
         raise
     except ValueError:

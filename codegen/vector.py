@@ -57,7 +57,10 @@ class Evaluator:
         env = encode_arrays(self.family, problems)
         shape = np.broadcast_shapes(*(a.shape for a in env.values()))
         total = int(np.prod(shape, dtype=np.int64))
-        if total <= CHUNK or not shape:
+        if not shape:
+            single = _run(self.programs, {**env, "M": env["M"].reshape(1)}, (1,))
+            return {n: LayerArrays(a.codes.reshape(()), a.rules.reshape(())) for n, a in single.items()}
+        if total <= CHUNK:
             return _run(self.programs, env, shape)
         env = {name: a.reshape((1,) * (len(shape) - a.ndim) + a.shape) for name, a in env.items()}
         step = max(1, CHUNK * shape[0] // total)
@@ -135,9 +138,7 @@ def compile_layer(family: Family, layer: Layer, arch: str) -> Program:
     if layer.repairs:
         earlier = family.layer_by_name[layer.repairs].values
         kept = (layer.repairs, np.array([*(layer.values.index(v) for v in earlier), ABSENT], np.int16))
-    return Program(
-        layer, rules, caps, np.array(codes, np.int16), kept, _published(family, layer), _slots(layer)
-    )
+    return Program(layer, rules, caps, np.array(codes, np.int16), kept, _published(family, layer), _slots(layer))
 
 
 def _slots(layer: Layer) -> dict[int, int]:
@@ -189,9 +190,7 @@ def _run(programs: Sequence[Program], inputs: Mapping[str, Ints], shape: tuple[i
     return outcomes
 
 
-def _run_layer(
-    program: Program, inputs: Mapping[str, Any], shape: tuple[int, ...], outcomes: Outcomes
-) -> LayerArrays:
+def _run_layer(program: Program, inputs: Mapping[str, Any], shape: tuple[int, ...], outcomes: Outcomes) -> LayerArrays:
     env = LayerEnv(program, inputs)
     gate = env.all_hold(program.layer.gate)
     if not gate.any():
