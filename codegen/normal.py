@@ -74,9 +74,7 @@ class ArchRules:
     def rule_forms(self, layer: Layer) -> dict[str, Form]:
         """Conditions and outcome of each rule, by id."""
         writer = _Writer(self, layer)
-        return {
-            r.id: (tuple(writer.cond(c) for c in r.conds), writer.outcome(r.outcome)) for r in self.rules(layer)
-        }
+        return {r.id: (tuple(writer.cond(c) for c in r.conds), writer.outcome(r.outcome)) for r in self.rules(layer)}
 
     def mentions(self, layer: Layer, wanted: str) -> bool:
         """Whether the conditions of the list, down to the inputs, read this input."""

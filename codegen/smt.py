@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from .expr import COMPARE, Bin, CeilDiv, Compare, Cond, EnumWord, Expr, Int, Name, Pred
+from .expr import COMPARE, Bin, CeilDiv, Compare, Cond, EnumWord, Expr, Int, Name, Pred, names
 from .ir import CUSTOM, AnyCond, Cap, Choice, Family, Input, Layer, Outcome, Rule, Value
+from .normal import ArchRules
 from .smt_space import Space, Term, Z3Bool, Z3Int, conj, constant, disj, negate
 
 Problem: TypeAlias = dict[str, "int | str"]
@@ -85,8 +86,8 @@ class RuleOutcomes(Outcomes):
         self.encoder, self.layer = encoder, layer
         self.z3 = encoder.space.z3
         scope = LayerScope(encoder, layer)
-        super().__init__(layer.values, scope.all(layer.gate))
-        self.rules: tuple[Rule, ...] = layer.effective(encoder.arch)
+        super().__init__(encoder.of.possible(layer.name), scope.all(layer.gate))
+        self.rules: tuple[Rule, ...] = encoder.of.rules(layer)
         self.conds: tuple[Z3Bool, ...] = tuple(scope.all(r.conds) for r in self.rules)
         self._made: dict[Value, Z3Bool] = {}
 
@@ -138,6 +139,7 @@ class Encoder:
         self, inputs: Problems, family: Family, arch: str, given: Mapping[str, Outcomes] | None = None
     ) -> None:
         self.inputs, self.family, self.arch = inputs, family, arch
+        self.of = ArchRules(family, arch)
         self.space = inputs.space
         self._outcomes: dict[str, Outcomes] = dict(given or {})
 
@@ -189,7 +191,13 @@ class LayerScope:
             layer, _, field = name.partition(".")
             if name not in self._exprs and layer in self.encoder.family.layer_by_name:
                 return self._outcome(layer, field, cond.op, cond.right)
-        return _compare(self.z3, cond.op, self.term(cond.left), self.term(cond.right))
+        present = [] if self.layer else self._presence(cond)
+        return conj(self.z3, (*present, _compare(self.z3, cond.op, self.term(cond.left), self.term(cond.right))))
+
+    def _presence(self, cond: Compare) -> list[Z3Bool]:
+        """Outside a layer, nothing guarantees that the outcomes of a comparison are there."""
+        found = {n.partition(".")[0] for n in names(cond)} & set(self.encoder.family.layer_by_name)
+        return [self.encoder.outcomes(name).active for name in sorted(found)]
 
     def _word(self, name: str, equal: bool, word: str) -> Z3Bool:
         words = self.encoder.inputs.words[name]
@@ -239,7 +247,7 @@ class LayerScope:
         return self._outcome_term(*name.partition(".")[::2])
 
     def _outcome_term(self, layer: str, field: str) -> Term:
-        """An outcome inside arithmetic: a case distinction over its values."""
+        """An outcome inside arithmetic: a case distinction over its values. Only for layers whose gate holds."""
         outcomes = self.encoder.outcomes(layer)
         cases = [(v, self.encoder.field(layer, field, v) if field else int(v)) for v in outcomes.values]
         numbers = [number for _, number in cases]
@@ -259,7 +267,9 @@ def _compare(z3: Any, op: str, left: Term, right: Term) -> Z3Bool:
     """A comparison, decided at once where the bounds decide it."""
     if left.is_constant and right.is_constant:
         return z3.BoolVal(COMPARE[op](left.low, right.low))
-    if op in ("<", "<=") and COMPARE[op](left.high, right.low) or op in (">", ">=") and COMPARE[op](left.low, right.high):
+    if (op in ("<", "<=") and COMPARE[op](left.high, right.low)) or (
+        op in (">", ">=") and COMPARE[op](left.low, right.high)
+    ):
         return z3.BoolVal(True)
     if op in ("<", "<=") and not COMPARE[op](left.low, right.high):
         return z3.BoolVal(False)

@@ -177,9 +177,7 @@ def value_of(model: Any, expr: Z3Int) -> int:
 
 def lemmas_at(space: Space, model: Any) -> list[Z3Bool]:
     """True statements about the products that rule this model out, unless it multiplies correctly everywhere."""
-    rows = [
-        (p, value_of(model, p.x.expr), value_of(model, p.y.expr), value_of(model, p.value)) for p in space.products
-    ]
+    rows = [(p, value_of(model, p.x.expr), value_of(model, p.y.expr), value_of(model, p.value)) for p in space.products]
     found: list[Z3Bool] = []
     for product, x, y, value in rows:
         if value != x * y:
