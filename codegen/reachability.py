@@ -9,103 +9,38 @@ from typing import Any
 
 import numpy as np
 
-from .expr import COMPARE, Compare, Cond, Pred, names
-from .ir import AnyCond, Choice, Family, Layer, Rule, SpecTree
-from .probes import FactEnv, seed_problems, thresholds
-from .vector import ABSENT, Program, compile_layer, evaluate_arrays
+from .conditions import Conds
+from .expr import names
+from .ir import FALLBACK, Cap, Choice, Family, Layer, Rule, SpecTree, Value
+from .probes import seed_problems, thresholds
 
 COLUMNS, ROWS = 2400, 24
 """Size of the first survey: columns are choices of all inputs but M."""
 RETRY_COLUMNS = 3000
 """Size of the second, which is aimed at the rules that the first did not reach."""
 
+ABSENT = -1
+"""Rule index and outcome code where a layer has no outcome."""
+
 Problem = Mapping[str, "int | str"]
-
-
-class _Conds:
-    """Truth of conditions on a fixed set of problems. What reads no outcome is computed once for all archs."""
-
-    def __init__(self, layer: Layer, values: Mapping[str, Any], shared: _Conds | None = None) -> None:
-        self.layer = layer
-        self.env = FactEnv({f.name: f.expr for f in layer.facts}, values)
-        self.shared = shared
-        self.known: dict[Any, Any] = {}
-
-    @cached_property
-    def tainted(self) -> set[str]:
-        """Facts and predicates that depend on an earlier outcome."""
-        inputs = set(self.env)
-        bad: set[str] = set()
-        for fact in self.layer.facts:
-            if any(n in bad or n not in inputs for n in names(fact.expr)):
-                bad.add(fact.name)
-            inputs.add(fact.name)
-        for predicate in self.layer.predicates:
-            used = [n for t in predicate.terms for n in _names(t)]
-            if any(n in bad or n not in inputs for n in used):
-                bad.add(predicate.name)
-            inputs.add(predicate.name)
-        return bad | {n for n in self._all_names() if n not in inputs}
-
-    def _all_names(self) -> set[str]:
-        return {n for c in _all_conds(self.layer) for n in _names(c)}
-
-    def holds(self, cond: Cond | AnyCond) -> Any:
-        if self.shared is not None and not any(n in self.shared.tainted for n in _names(cond)):
-            return self.shared.holds(cond)
-        value = self.known.get(cond)
-        if value is None:
-            value = self.known[cond] = self._compute(cond)
-        return value
-
-    def _compute(self, cond: Cond | AnyCond) -> Any:
-        if isinstance(cond, AnyCond):
-            return np.logical_or.reduce(np.broadcast_arrays(*(self.holds(c) for c in cond.conds)))
-        if isinstance(cond, Pred):
-            if cond.negated:
-                return ~self.holds(Pred(cond.name))
-            return self.all_hold(self.layer.predicate_by_name[cond.name].terms)
-        assert isinstance(cond, Compare)
-        left, right = evaluate_arrays(cond.left, self.env), evaluate_arrays(cond.right, self.env)
-        return np.asarray(COMPARE[cond.op](left, right))
-
-    def all_hold(self, conds: Sequence[Cond | AnyCond]) -> Any:
-        """Conjunction, in the smallest shape that its parts broadcast to."""
-        result: Any = None
-        for part in sorted((self.holds(c) for c in conds), key=np.size):
-            result = part if result is None else result & part
-        return np.ones((1, 1), bool) if result is None else result
-
-
-def _names(cond: Cond | AnyCond) -> tuple[str, ...]:
-    return tuple(n for c in cond.conds for n in names(c)) if isinstance(cond, AnyCond) else names(cond)
-
-
-def _all_conds(layer: Layer) -> Iterator[Cond | AnyCond]:
-    yield from layer.gate
-    for section in layer.sections:
-        for rule in section.rules:
-            yield from rule.conds
-    for predicate in layer.predicates:
-        yield from predicate.terms
 
 
 @dataclass
 class LayerRun:
     """One layer of one arch on all problems. Both arrays are -1 where the layer has no outcome."""
 
-    program: Program
-    conds: _Conds
+    layer: Layer
+    effective: tuple[Rule, ...]
+    conds: Conds
     rules: Any
-    """Index of the rule that fired, in `program.rules`."""
-    codes: Any
+    """Index of the rule that fired, in `effective`."""
+    codes: Any = None
     """Index of the outcome, in `layer.values`."""
 
-    def first_from(self, start: int) -> Any:
-        """Index of the first rule from `start` on that holds, or 255 (65535 with many rules), gates ignored."""
-        kind = np.uint8 if len(self.program.rules) < 255 else np.uint16
-        first = np.full(self.rules.shape, np.iinfo(kind).max, kind)
-        return _first(self.program.rules, start, self.conds, first)
+    def without(self, index: int, done: ArchRun) -> Any:
+        """Outcome codes if the list had no rule `index` and none before it; -1 where nothing is left."""
+        first = _first(self.effective, index + 1, self.conds, self.rules.shape)
+        return _codes(self.layer, self.effective, first, done)
 
 
 @dataclass
@@ -115,11 +50,15 @@ class ArchRun:
     survey: Survey
     arch: str
     layers: dict[str, LayerRun] = field(default_factory=dict)
+    _fired: dict[str, list[Rule]] = field(default_factory=dict)
 
-    def fired(self, layer: str) -> set[int]:
-        """Indices of the rules that fired somewhere."""
-        rules = self.layers[layer].rules
-        return set(np.flatnonzero(np.bincount((rules + 1).ravel())[1:]).tolist())
+    def fired(self, layer: str) -> list[Rule]:
+        """The rules that fired somewhere, in order."""
+        if layer not in self._fired:
+            run = self.layers[layer]
+            counts = np.bincount((run.rules + 1).ravel())[1:]
+            self._fired[layer] = [run.effective[i] for i in np.flatnonzero(counts)]
+        return self._fired[layer]
 
     @cached_property
     def tiles(self) -> Any:
@@ -138,7 +77,7 @@ class ArchRun:
         for layer in reversed(self.survey.family.layers):
             run = self.layers.get(layer.name)
             if layer.kind == "tile" and run is not None and run.rules[at] != ABSENT:
-                rule: Rule = run.program.rules[int(run.rules[at])]
+                rule: Rule = run.effective[int(run.rules[at])]
                 if isinstance(rule.outcome, Choice):
                     return rule
         raise LookupError("no tile is launched there")
@@ -167,56 +106,89 @@ class Survey:
         self.family = family
         self.values = values
         self.shape: tuple[int, int] = values["M"].shape
-        self.shared = {layer.name: _Conds(layer, values) for layer in family.layers}
+        self.shared = {layer.name: Conds(layer, values) for layer in family.layers}
 
     def run(self, arch: str) -> ArchRun:
         """Every layer on every problem. Problems that meet no rule have no outcome."""
         result = ArchRun(self, arch)
         env = dict(self.values)
         for layer in self.family.layers:
-            program = compile_layer(self.family, layer, arch)
-            run = self._layer(program, env, result)
+            run = self._layer(layer, arch, env, result)
             result.layers[layer.name] = run
-            for name, table in program.published:
+            for name, table in self.published[layer.name].items():
                 env[name] = table[run.codes]
-            env.setdefault(layer.name, run.codes)
         return result
 
-    def _layer(self, program: Program, env: Mapping[str, Any], done: ArchRun) -> LayerRun:
-        conds = _Conds(program.layer, env, self.shared[program.layer.name])
-        kind = np.uint8 if len(program.rules) < 255 else np.uint16
-        none = np.iinfo(kind).max
-        first = _first(program.rules, 0, conds, np.full(self.shape, none, kind))
-        rules = first.astype(np.int16)
-        gate = conds.all_hold(program.layer.gate)
-        for earlier in {n.split(".")[0] for c in program.layer.gate for n in names(c)} & set(done.layers):
+    @cached_property
+    def published(self) -> Mapping[str, Mapping[str, Any]]:
+        """By layer: what later layers read of its outcome, as tables by code; the last entry is for ABSENT."""
+        read = {n for conds in self.shared.values() for n in conds.all_names()}
+        return {layer.name: dict(_published(self.family, layer, read)) for layer in self.family.layers}
+
+    def _layer(self, layer: Layer, arch: str, env: Mapping[str, Any], done: ArchRun) -> LayerRun:
+        conds = Conds(layer, env, self.shared[layer.name])
+        effective = layer.effective(arch)
+        rules = _first(effective, 0, conds, self.shape)
+        gate = conds.all_hold(layer.gate)
+        for earlier in {n.split(".")[0] for c in layer.gate for n in names(c)} & set(done.layers):
             gate = gate & (done.layers[earlier].codes != ABSENT)
-        np.copyto(rules, ABSENT, where=~gate | (first == none))
-        return LayerRun(program, conds, rules, _codes(program, rules, env, done))
+        np.copyto(rules, ABSENT, where=~gate)
+        return LayerRun(layer, effective, conds, rules, _codes(layer, effective, rules, done))
 
 
-def _first(rules: Sequence[Rule], start: int, conds: _Conds, first: Any) -> Any:
-    """Least index of a rule that holds: a byte is 0 where one holds and 255 elsewhere, so `| index` gives either."""
-    kind = first.dtype.type
+def _published(family: Family, layer: Layer, read: set[str]) -> Iterator[tuple[str, Any]]:
+    for name in read:
+        owner, _, field_name = name.partition(".")
+        if owner == layer.name:
+            yield name, np.array([*(_as_int(family, layer, v, field_name) for v in layer.values), 0], np.int64)
+
+
+def _as_int(family: Family, layer: Layer, value: Value, field_name: str) -> int:
+    if field_name:
+        return int(family.tile_by_id[str(value)].fields[field_name])
+    return value if isinstance(value, int) else layer.values.index(value)
+
+
+def _first(rules: Sequence[Rule], start: int, conds: Conds, shape: tuple[int, int]) -> Any:
+    """Index of the first rule from `start` on that holds, else ABSENT.
+
+    The least index by byte arithmetic: a byte is 0 where a rule holds and 255 elsewhere, so `| index` gives
+    the index or "none".
+    """
+    kind = np.uint8 if len(rules) < 255 else np.uint16
+    none = np.iinfo(kind).max
+    first = np.full(shape, none, kind)
     for index in range(start, len(rules)):
-        missed = conds.all_hold(rules[index].conds).view(np.uint8).astype(kind, copy=False) - kind(1)
-        np.minimum(first, missed | kind(index), out=first)
+        held = conds.all_hold(rules[index].conds)
+        if held.any():
+            np.minimum(first, (held.view(np.uint8).astype(kind, copy=False) - kind(1)) | kind(index), out=first)
         if not rules[index].conds:
             break
-    return first
+    result = first.astype(np.int16)
+    np.copyto(result, ABSENT, where=first == none)
+    return result
 
 
-def _codes(program: Program, rules: Any, env: Mapping[str, Any], done: ArchRun) -> Any:
-    if program.caps is not None:
-        caps = np.array([*program.caps, 0], np.int64)
-        codes = (env["M"] > caps[rules]).astype(np.int16)
+def _codes(layer: Layer, rules: Sequence[Rule], fired: Any, done: ArchRun) -> Any:
+    """Outcome codes for indices of rules."""
+    if layer.kind == "m_cap":
+        caps = np.array([*(_cap(r) for r in rules), 0], np.int64)
+        codes = (done.survey.values["M"] > caps[fired]).astype(np.int16)
     else:
-        codes = np.array([*program.table, ABSENT], np.int16)[rules]
-        if program.kept is not None:
-            layer, mapping = program.kept
-            np.copyto(codes, mapping[done.layers[layer].codes], where=codes == ABSENT)
-    np.copyto(codes, ABSENT, where=rules == ABSENT)
+        table = [layer.values.index(r.outcome.value) if isinstance(r.outcome, Choice) else ABSENT for r in rules]
+        codes = np.array([*table, ABSENT], np.int16)[fired]
+    if layer.repairs:
+        earlier = done.survey.family.layer_by_name[layer.repairs].values
+        kept = np.array([*(layer.values.index(v) for v in earlier), ABSENT], np.int16)
+        np.copyto(codes, kept[done.layers[layer.repairs].codes], where=codes == ABSENT)
+    np.copyto(codes, ABSENT, where=fired == ABSENT)
     return codes
+
+
+def _cap(rule: Rule) -> int:
+    if isinstance(rule.outcome, Cap):
+        return int(np.iinfo(np.int64).max) if rule.outcome.limit is None else rule.outcome.limit
+    return 0 if isinstance(rule.outcome, Choice) and rule.outcome.value == FALLBACK else int(np.iinfo(np.int64).max)
 
 
 def surveys(tree: SpecTree, family: Family) -> Iterator[ArchRun]:
@@ -246,7 +218,7 @@ def _all(family: Family) -> Any:
 
 
 def _fired(run: ArchRun) -> set[tuple[str, str]]:
-    return {(n, run.layers[n].program.rules[i].id) for n in run.layers for i in run.fired(n)}
+    return {(n, r.id) for n in run.layers for r in run.fired(n)}
 
 
 def _has(layer: Layer, arch: str, missing: set[tuple[str, str]]) -> bool:

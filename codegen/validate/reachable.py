@@ -44,8 +44,7 @@ def _survey(context: Context, family: Family) -> _Found:
     regions = regions_by_rule(context, family)
     for run in surveys(context.tree, family):
         for layer in family.layers:
-            effective = run.layers[layer.name].program.rules
-            fired = [effective[i] for i in run.fired(layer.name)]
+            fired = run.fired(layer.name)
             found.fired.update(r.id for r in fired)
             _engines(context, layer, run, fired, found)
             for rule in fired:
@@ -66,7 +65,7 @@ def _engines(context: Context, layer: Layer, run: ArchRun, fired: list[Rule], fo
     for rule in fired:
         word = getattr(rule.outcome, "value", None)
         if word in engines and word not in profile.engines:
-            index = run.layers[layer.name].program.rules.index(rule)
+            index = run.layers[layer.name].effective.index(rule)
             at = run.place(run.layers[layer.name].rules == index)
             text = f"the arch has no such engine (engines: {listed(profile.engines)})"
             found.illegal.setdefault((rule.id, str(word), text), []).append((run.arch, run.problem(at)))

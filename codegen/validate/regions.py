@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..expr import Compare, EnumWord, Name, parse_cond
 from ..ir import CUSTOM, Cap, Family, Layer, Rule
-from ..reachability import ArchRun, LayerRun
+from ..reachability import ArchRun
 from .context import Context
 
 Region = tuple[Compare, ...]
@@ -54,7 +52,7 @@ def outside_evidence(run: ArchRun, layer: Layer, rule: Rule, regions: list[Regio
     an `m_cap`: there the rule declines.
     """
     part = run.layers[layer.name]
-    index = part.program.rules.index(rule)
+    index = part.effective.index(rule)
     mask = part.rules == index
     if isinstance(rule.outcome, Cap):
         mask &= part.codes == layer.values.index(CUSTOM)
@@ -62,18 +60,5 @@ def outside_evidence(run: ArchRun, layer: Layer, rule: Rule, regions: list[Regio
         mask &= ~np.broadcast_to(part.conds.all_hold(region), mask.shape)
     if not mask.any():
         return None
-    mask &= _differs(part, index, run)
+    mask &= part.without(index, run) != part.codes
     return run.place(mask) if mask.any() else None
-
-
-def _differs(part: LayerRun, index: int, run: ArchRun) -> Any:
-    """Where the outcome would be another if the list had no rule `index`."""
-    rest = part.first_from(index + 1)
-    nothing = rest == np.iinfo(rest.dtype).max
-    rules = np.where(nothing, -1, rest.astype(np.int16))
-    if part.program.caps is not None:
-        caps = np.array([*part.program.caps, 0], np.int64)
-        codes = (run.survey.values["M"] > caps[rules]).astype(np.int16)
-    else:
-        codes = np.array([*part.program.table, -1], np.int16)[rules]
-    return nothing | (codes != part.codes)
