@@ -21,6 +21,8 @@ MAX_DEPTH = 24
 
 ValuePath = tuple[str | int, ...]
 
+_SUSPECT = re.compile(r"[-+.~0-9]|\Z|(?i:yes|no|true|false|null|on|off)\Z")
+"""Starts like a number, is empty or is a word YAML knows; any other plain text is text to every version of YAML."""
 _INT = re.compile(r"-?(?:0|[1-9][0-9]*(?:_[0-9]+)*)\Z")
 _FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+\Z")
 _TRAPS = (
@@ -206,6 +208,8 @@ class _Builder:
             return text == "true"
         if text == "null":
             return None
+        if not _SUSPECT.match(text):
+            return text
         if _INT.match(text):
             return int(text)
         if _FLOAT.match(text):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 import types
 import typing
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, Literal, get_args, get_origin
 
 from .models import TILE_MODELS, GenericTile, SpecModel
@@ -36,12 +40,27 @@ def reference() -> str:
 def _section(title: str, model: type[SpecModel]) -> str:
     text = " ".join((model.__doc__ or "").split())
     rows = ["", "| key | value | meaning |", "|---|---|---|"]
+    meanings = attribute_docstrings(model)
     for name, field in model.model_fields.items():
         kind = _kind(field.annotation)
         default = "" if field.is_required() else _default(field.default)
-        meaning = " ".join((field.description or "").split())
+        meaning = " ".join(meanings.get(name, "").split())
         rows.append(f"| `{field.alias or name}` | {kind}{default} | {meaning} |")
     return f"{title}\n\n{text}\n" + "\n".join(rows) + "\n"
+
+
+def attribute_docstrings(model: type[SpecModel]) -> dict[str, str]:
+    """The string below each field. Pydantic can collect them too, but at a cost on every start of the program."""
+    found: dict[str, str] = {}
+    for cls in reversed(model.__mro__):
+        if not issubclass(cls, SpecModel):
+            continue
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+        assert isinstance(tree, ast.ClassDef)
+        for field, doc in pairwise(tree.body):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(doc, ast.Expr):
+                found[field.target.id] = str(ast.literal_eval(doc.value))
+    return found
 
 
 def _default(value: Any) -> str:

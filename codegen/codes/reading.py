@@ -18,7 +18,7 @@ READING = (
         "unknown key",
         "Every mapping has a closed set of keys, so that a misspelt one cannot be ignored silently.",
         "- {id: tiny-m, wehn: [M <= 4], m_cap: always}",
-        "use the key that is suggested; docs/spec-reference.md lists them all.",
+        "use the key that is suggested; specs/README.md lists them all.",
     ),
     Code(
         "E102",
@@ -40,7 +40,7 @@ READING = (
         "a value or key does not fit",
         "A key is missing, or a value has the wrong type, is out of range, or is not one of the allowed words.",
         "- section: floor\n  for: all               # `rules` is missing",
-        "give what the message expects; docs/spec-reference.md describes every key.",
+        "give what the message expects; specs/README.md describes every key.",
     ),
     Code(
         "E105",

@@ -23,6 +23,5 @@ class SpecModel(BaseModel):
         frozen=True,
         extra="forbid",
         populate_by_name=True,
-        use_attribute_docstrings=True,
         protected_namespaces=(),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tilewright_codegen.models import TILE_MODELS, SpecModel
-from tilewright_codegen.reference import reference
+from tilewright_codegen.reference import attribute_docstrings, reference
 from tilewright_codegen.tree import MODELS
 
 ROOT = Path(__file__).parents[2]
@@ -18,9 +18,10 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("model", [*MODELS.values(), *TILE_MODELS.values()], ids=lambda m: m.__name__)
 def test_every_key_has_a_row_with_a_meaning(model: type[SpecModel]) -> None:
     text = reference()
+    meanings = attribute_docstrings(model)
     for name, field in model.model_fields.items():
-        assert field.description, f"{model.__name__}.{name} has no docstring"
-        meaning = " ".join(field.description.split())
+        assert meanings.get(name), f"{model.__name__}.{name} has no docstring"
+        meaning = " ".join(meanings[name].split())
         assert any(line.startswith(f"| `{field.alias or name}` |") and meaning in line for line in text.splitlines())
 
 
