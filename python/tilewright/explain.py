@@ -1,9 +1,101 @@
-"""explain: why a problem runs the way it does."""
+"""explain: which kernel answers a problem, by which rule, on what evidence."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import torch
+
+from . import _ops, formats
+
+if TYPE_CHECKING:
+    from tilewright_codegen.ir import SpecTree
+
+FAMILY = "gemm_4bit"
+_WORDS = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32"}
 
 
-def explain(M: int, N: int, K: int) -> Any:
-    raise NotImplementedError
+@dataclass(frozen=True)
+class Reasons:
+    """What `explain` found. `str()` of it is the whole text: every layer, its rule, its evidence, the nearest changes.
+
+    arch: the rule set. tile: what is launched, None for the fallback. rules: layer -> rule id, None where a layer was
+    not asked.
+    """
+
+    arch: str
+    num_sms: int
+    tile: str | None
+    rules: dict[str, str | None]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def explain(
+    M: int,
+    N: int,
+    K: int,
+    *,
+    dtype: torch.dtype = torch.bfloat16,
+    device: torch.device | str | int | None = None,
+    arch: str | None = None,
+    num_sms: int | None = None,
+    blocksize: int | None = None,
+    quant_type: str = "nf4",
+) -> Reasons:
+    """Why gemm_4bit with x [M, K] and a weight [N, K] runs the way it does on a CUDA device, or on an arch such as "sm121".
+
+    Without `arch` the device is asked (the current one if `device` is None) and its rules are those of the image that it
+    loads. num_sms: the device's own, or the first that the arch profile lists. ValueError for sizes outside the limits of
+    the rules, an unknown arch, or no device to ask.
+    """
+    from tilewright_codegen.evaluate import ProblemError
+    from tilewright_codegen.explain import explain as explain_problem
+    from tilewright_codegen.explain_report import render_text
+
+    tree = _tree()
+    if arch is None:
+        arch, counted = _device_arch(tree, device)
+        num_sms = counted if num_sms is None else num_sms
+    elif arch not in tree.archs:
+        raise ValueError(f"arch={arch!r}; allowed: {', '.join(tree.archs)}")
+    num_sms = tree.archs[arch].profile.sm_counts[0] if num_sms is None else num_sms
+    fmt = formats.get_format(quant_type)
+    formats.dtype_code(dtype)
+    problem: dict[str, int | str] = {
+        "M": M,
+        "N": N,
+        "K": K,
+        "num_sms": num_sms,
+        "blocksize": fmt.default_blocksize if blocksize is None else blocksize,
+        "dtype": _WORDS[dtype],
+        "quant_type": quant_type,
+    }
+    try:
+        found = explain_problem(tree, tree.families[FAMILY], arch, problem)
+    except ProblemError as error:
+        raise ValueError(str(error)) from None
+    rules = {layer.layer: None if layer.rule is None else layer.rule.id for layer in found.layers}
+    return Reasons(arch, num_sms, found.launch, rules, render_text(found))
+
+
+@lru_cache(maxsize=1)
+def _tree() -> SpecTree:
+    from tilewright_codegen.data import specs_folder
+    from tilewright_codegen.tree import load_tree
+
+    return load_tree(str(specs_folder()))
+
+
+def _device_arch(tree: SpecTree, device: torch.device | str | int | None) -> tuple[str, int]:
+    """Rule set and SM count of a CUDA device."""
+    if not torch.cuda.is_available():
+        raise ValueError("device: no CUDA device is available; name an arch, such as arch='sm90'")
+    properties = torch.cuda.get_device_properties(device)
+    cc = (properties.major, properties.minor)
+    exact = next((name for name, arch in tree.archs.items() if arch.profile.cc == cc), "unknown")
+    return _ops.NATIVE.arch_for(*cc) or exact, properties.multi_processor_count

@@ -1,0 +1,184 @@
+"""Bytes of the formats against a scalar reference, and the degenerate inputs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilewright
+from tilewright import formats
+
+from .scalar_reference import absmax_codes, e2m1_code, e4m3_value, fp4_code, nf4_code, value_of
+
+SMALL = [(1, 1), (7, 13), (3, 65)]
+LARGE = [(129, 97), (2, 4128)]
+CELLS = [
+    (quant_type, blocksize, shape)
+    for quant_type in ("nf4", "fp4")
+    for blocksize in formats.get_format(quant_type).blocksizes
+    for shape in SMALL + (LARGE if blocksize in (64, 4096) else [])
+]
+
+
+def unpack(packed: torch.Tensor, count: int, high_first: bool) -> list[int]:
+    pairs = [(byte >> 4, byte & 15) if high_first else (byte & 15, byte >> 4) for byte in packed.tolist()]
+    return [code for pair in pairs for code in pair][:count]
+
+
+@pytest.mark.parametrize(("quant_type", "blocksize", "shape"), CELLS)
+def test_absmax_bytes(quant_type: str, blocksize: int, shape: tuple[int, int]) -> None:
+    weight = torch.randn(shape, generator=torch.Generator().manual_seed(blocksize))
+    packed, state = tilewright.quantize_4bit(weight, quant_type=quant_type, blocksize=blocksize)
+    codes, scales = absmax_codes(weight.flatten().tolist(), blocksize, quant_type)
+    assert unpack(packed, weight.numel(), high_first=True) == codes
+    assert state.absmax.tolist() == scales
+    found = tilewright.dequantize_4bit(packed, state).flatten().tolist()
+    expected = (
+        torch.tensor([value_of(quant_type, c) for c in codes])
+        * torch.tensor(scales).repeat_interleave(blocksize)[: len(codes)]
+    )
+    assert found == expected.tolist()
+
+
+@pytest.mark.parametrize("quant_type", ["nf4", "fp4"])
+def test_formats_differ_at_every_blocksize(quant_type: str) -> None:
+    other = "fp4" if quant_type == "nf4" else "nf4"
+    weight = torch.randn(64, 4096, generator=torch.Generator().manual_seed(1))
+    errors = []
+    for blocksize in formats.get_format(quant_type).blocksizes:
+        found = tilewright.dequantize_4bit(
+            *tilewright.quantize_4bit(weight, quant_type=quant_type, blocksize=blocksize)
+        )
+        wrong = tilewright.dequantize_4bit(*tilewright.quantize_4bit(weight, quant_type=other, blocksize=blocksize))
+        assert not torch.equal(found, wrong)
+        errors.append((found - weight).norm().item())
+    assert errors == sorted(errors)
+
+
+@given(x=st.floats(-1.0, 1.0, width=32))
+@settings(max_examples=200, deadline=None)
+def test_codes_of_single_values(x: float) -> None:
+    weight = torch.tensor([[x, 1.0]])
+    for quant_type, code in (("nf4", nf4_code(x)), ("fp4", fp4_code(x))):
+        packed, _ = tilewright.quantize_4bit(weight, quant_type=quant_type, blocksize=32)
+        # Thresholds are published rounded: next to one, both neighbours are right.
+        near = min(abs(abs(x) - abs(t)) for t in formats.NF4_THRESHOLDS + formats.FP4_THRESHOLDS) < 1e-6
+        assert near or packed.tolist()[0] >> 4 == code
+
+
+def test_e2m1_bytes() -> None:
+    weight = torch.randn(5, 48, generator=torch.Generator().manual_seed(3))
+    packed, state = tilewright.quantize_4bit(weight, quant_type="e2m1")
+    assert state.offset is not None
+    scale = [e4m3_value(byte) * state.offset.item() for byte in state.absmax.tolist()]
+    codes = unpack(packed, weight.numel(), high_first=False)
+    values = weight.flatten().tolist()
+    assert codes == [e2m1_code(v / scale[i // 16]) for i, v in enumerate(values)]
+    for start in range(0, len(values), 16):
+        amax = max(map(abs, values[start : start + 16]))
+        assert scale[start // 16] == pytest.approx(amax / 6, rel=1 / 16)
+
+
+def test_e2m1_ties_go_to_the_even_code() -> None:
+    ties = [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0]
+    weight = torch.tensor([[*ties, *[-t for t in ties], 6.0, 0.0]]) * 448
+    packed, state = tilewright.quantize_4bit(weight, quant_type="e2m1")
+    assert (state.offset, state.absmax.tolist()) == (torch.tensor(1.0), [0x7E])
+    assert unpack(packed, 14, high_first=False) == [0, 2, 2, 4, 4, 6, 6, 8, 10, 10, 12, 12, 14, 14]
+
+
+def test_nested_code_map() -> None:
+    code = formats.nested_code_values()
+    assert (len(code), code[0], code[-1], code[127]) == (256, pytest.approx(-0.99297, abs=1e-5), 1.0, 0.0)
+    assert list(code) == sorted(set(code))
+    assert [-value for value in code[126::-1]] == list(code[128:255])
+
+
+@pytest.mark.parametrize("quant_type", ["nf4", "fp4"])
+@pytest.mark.parametrize("shape", [(1, 64), (100, 65), (257, 64), (513, 128)])
+def test_nested_absmax(quant_type: str, shape: tuple[int, int]) -> None:
+    weight = torch.randn(shape, generator=torch.Generator().manual_seed(5))
+    _, plain = tilewright.quantize_4bit(weight, quant_type=quant_type)
+    packed, state = tilewright.quantize_4bit(weight, quant_type=quant_type, nested=True)
+    assert state.nested_absmax is not None and state.nested_code is not None and state.offset is not None
+    groups = torch.arange(plain.absmax.numel()) // 256
+    rebuilt = state.nested_code[state.absmax.long()] * state.nested_absmax[groups] + state.offset
+    step = state.nested_absmax[groups] * 0.0071
+    assert ((rebuilt - plain.absmax).abs() <= step + 1e-7).all()
+    found = tilewright.dequantize_4bit(packed, state)
+    blocks = rebuilt.repeat_interleave(64)[: weight.numel()].view(shape)
+    codes = [value_of(quant_type, code) for code in unpack(packed, weight.numel(), high_first=True)]
+    assert torch.equal(found, torch.tensor(codes).view(shape) * blocks)
+
+
+@pytest.mark.parametrize("quant_type", ["nf4", "fp4", "e2m1"])
+@pytest.mark.parametrize("dtype", formats.DTYPES)
+def test_degenerate_weights(quant_type: str, dtype: torch.dtype) -> None:
+    """Zero blocks, zero tensors, tiny and large values: finite scales, finite results, zeros stay zeros."""
+    zero_block = torch.ones(2, 64)
+    zero_block[0, :16] = 0
+    tiny = torch.linspace(1e-35, 9e-40, 1024).view(16, 64)
+    for weight in (torch.zeros(4, 64), zero_block, tiny, torch.full((1, 64), 3000.0), torch.eye(256)):
+        typed = weight.to(dtype)
+        packed, state = tilewright.quantize_4bit(typed, quant_type=quant_type)
+        if quant_type == "e2m1":
+            assert (state.absmax <= 0x7E).all()
+        found = tilewright.dequantize_4bit(packed, state)
+        assert torch.isfinite(found).all()
+        assert (found[typed == 0] == 0).all()
+        largest = typed.float().abs().max()
+        assert (found - typed.float()).abs().max() <= largest * 0.26 + 1e-38
+
+
+@pytest.mark.parametrize("quant_type", ["nf4", "fp4", "e2m1"])
+@pytest.mark.parametrize("poison", [math.nan, math.inf, -math.inf])
+def test_non_finite_values_reach_their_own_rows_only(quant_type: str, poison: float) -> None:
+    weight = torch.randn(4, 128, generator=torch.Generator().manual_seed(7))
+    weight[2, 77] = poison
+    packed, state = tilewright.quantize_4bit(weight, quant_type=quant_type)
+    out = tilewright.gemm_4bit(torch.ones(3, 128), packed, state)
+    assert not torch.isfinite(out[:, 2]).any()
+    assert torch.isfinite(out[:, [0, 1, 3]]).all()
+
+
+def test_nested_scales_refuse_non_finite_weights() -> None:
+    weight = torch.ones(1, 64)
+    weight[0, 0] = math.inf
+    with pytest.raises(ValueError, match="not finite"):
+        tilewright.quantize_4bit(weight, nested=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"quant_type": "nf5"}, "quant_type='nf5'; allowed: nf4, fp4, e2m1"),
+        ({"blocksize": 48}, "blocksize=48; allowed for nf4: 32, 64"),
+        ({"quant_type": "e2m1", "blocksize": 64}, "blocksize=64; allowed for e2m1: 16"),
+        ({"quant_type": "e2m1", "nested": True}, "nested=True"),
+    ],
+)
+def test_wrong_options(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tilewright.quantize_4bit(torch.ones(2, 64), **options)  # type: ignore[arg-type]
+
+
+def test_wrong_weights() -> None:
+    with pytest.raises(ValueError, match="weight has 1 dimensions; expected 2"):
+        tilewright.quantize_4bit(torch.ones(64))
+    with pytest.raises(RuntimeError, match="weight has dtype float64; allowed: float16, bfloat16, float32"):
+        tilewright.quantize_4bit(torch.ones(2, 64, dtype=torch.float64))
+    with pytest.raises(RuntimeError, match="k=24; e2m1 needs a multiple of 16"):
+        tilewright.quantize_4bit(torch.ones(2, 24), quant_type="e2m1")
+
+
+def test_result_does_not_depend_on_strides_or_repetition() -> None:
+    weight = torch.randn(64, 129, generator=torch.Generator().manual_seed(9))
+    view = weight.t()
+    first, state = tilewright.quantize_4bit(view)
+    second, same = tilewright.quantize_4bit(view.contiguous())
+    assert torch.equal(first, second)
+    assert torch.equal(state.absmax, same.absmax)
