@@ -12,7 +12,7 @@ endif()
 
 execute_process(
   COMMAND "${Python_EXECUTABLE}" -m codegen render --specs specs --out "${TILEWRIGHT_GENERATED}"
-          --archs "${TILEWRIGHT_ARCH_LIST}"
+          --archs "${TILEWRIGHT_ARCH_LIST}" --cuda "${TILEWRIGHT_CUDA_VERSION}"
   WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}"
   RESULT_VARIABLE status ERROR_VARIABLE errors)
 if(NOT status EQUAL 0)

@@ -10,7 +10,7 @@ from .diagnostics import did_you_mean
 from .models.arch import ArchProfile
 
 NAMED_SETS: Mapping[str, str] = {"small": "80 90a", "all": ""}
-"""Words that stand for tokens; `all` is the gencode of every profile."""
+"""Words that stand for tokens in every tree; `all` is the gencode of every profile. Variants of the specs add more."""
 DEFAULT_SET = "small"
 
 _TOKEN = re.compile(r"(?:sm_)?(?P<major>\d+?)(?P<dot>\.?)(?P<minor>\d)(?P<suffix>[a-z]?)")
@@ -36,19 +36,22 @@ class BuildArch:
 
 
 def parse_arch_tokens(
-    text: str, profiles: Iterable[ArchProfile], note: Callable[[str], None] = lambda message: None
+    text: str,
+    profiles: Iterable[ArchProfile],
+    note: Callable[[str], None] = lambda message: None,
+    sets: Mapping[str, str] = NAMED_SETS,
 ) -> tuple[BuildArch, ...]:
     """The images that `text` asks for, in the order of the profiles.
 
-    Tokens are separated by `;`, `,` or blanks: `90a`, `9.0a`, `sm_90a`, or a named set. Each is matched whole. ArchTokenError
-    quotes every token that names none; a repeated image is kept once and reported through `note`.
+    Tokens are separated by `;`, `,` or blanks: `90a`, `9.0a`, `sm_90a`, or a word of `sets`. Each is matched whole.
+    ArchTokenError quotes every token that names none; a repeated image is kept once and reported through `note`.
     """
     by_cc = {profile.cc: profile for profile in profiles if profile.cc is not None and profile.gencode is not None}
     wanted: dict[str, BuildArch] = {}
     problems: list[str] = []
-    for token in _expand(text, by_cc.values()):
+    for token in _expand(text, by_cc.values(), sets):
         try:
-            arch = _parse(token, by_cc)
+            arch = _parse(token, by_cc, sets)
         except ArchTokenError as error:
             problems.append(str(error))
             continue
@@ -58,7 +61,7 @@ def parse_arch_tokens(
     if problems:
         raise ArchTokenError("\n".join(problems))
     if not wanted:
-        raise ArchTokenError(f"arch list '{text}' is empty; expected tokens such as 80, 90a or {_set_names()}")
+        raise ArchTokenError(f"arch list '{text}' is empty; expected tokens such as 80, 90a or {_set_names(sets)}")
     order = list(by_cc)
     return tuple(sorted(wanted.values(), key=lambda arch: (order.index(arch.cc), arch.suffix)))
 
@@ -84,26 +87,27 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")[:2])
 
 
-def _expand(text: str, profiles: Iterable[ArchProfile]) -> Iterable[str]:
+def _expand(text: str, profiles: Iterable[ArchProfile], sets: Mapping[str, str]) -> Iterable[str]:
     for token in re.split(r"[;,\s]+", text.strip()):
         if token == "all":
             yield from (str(profile.gencode) for profile in profiles)
-        elif token in NAMED_SETS:
-            yield from NAMED_SETS[token].split()
+        elif token in sets:
+            yield from sets[token].split()
         elif token:
             yield token
 
 
-def _parse(token: str, by_cc: Mapping[tuple[int, int], ArchProfile]) -> BuildArch:
+def _parse(token: str, by_cc: Mapping[tuple[int, int], ArchProfile], sets: Mapping[str, str]) -> BuildArch:
     match = _TOKEN.fullmatch(token)
     if match is None:
-        raise ArchTokenError(f"arch token '{token}' is not understood; {_expected(token, by_cc)}")
+        raise ArchTokenError(f"arch token '{token}' is not understood; {_expected(token, by_cc, sets)}")
     cc = (int(match["major"]), int(match["minor"]))
     if cc in _RENUMBERED:
         raise ArchTokenError(f"arch token '{token}': {_RENUMBERED[cc]}")
     profile = by_cc.get(cc)
     if profile is None:
-        raise ArchTokenError(f"arch token '{token}': no arch of the specs has cc {cc[0]}.{cc[1]}; {_known(by_cc)}")
+        unknown = f"no arch of the specs has cc {cc[0]}.{cc[1]}; {_known(by_cc, sets)}"
+        raise ArchTokenError(f"arch token '{token}': {unknown}")
     suffix = match["suffix"]
     allowed = _suffixes(profile)
     if suffix not in allowed:
@@ -132,20 +136,20 @@ def _wrong_suffix(profile: ArchProfile, suffix: str, allowed: tuple[str, ...]) -
     return f"there is no target sm_{number}{suffix} for {profile.name}; ask for {fitting}"
 
 
-def _expected(token: str, by_cc: Mapping[tuple[int, int], ArchProfile]) -> str:
+def _expected(token: str, by_cc: Mapping[tuple[int, int], ArchProfile], sets: Mapping[str, str]) -> str:
     lowered = token.lower()
     bare = re.sub(r"(-real|-virtual|\+ptx)$", "", lowered)
     if bare != lowered:
         return f"machine code only is built, so leave out '{token[len(bare) :]}'"
-    if lowered != token and (lowered in NAMED_SETS or _TOKEN.fullmatch(lowered)):
+    if lowered != token and (lowered in sets or _TOKEN.fullmatch(lowered)):
         return f"did you mean '{lowered}'?"
     known = [str(profile.gencode)[3:] for profile in by_cc.values()]
-    return did_you_mean(token, [*NAMED_SETS, *known]) or _known(by_cc)
+    return did_you_mean(token, [*sets, *known]) or _known(by_cc, sets)
 
 
-def _known(by_cc: Mapping[tuple[int, int], ArchProfile]) -> str:
-    return f"expected one of {', '.join(str(profile.gencode)[3:] for profile in by_cc.values())} or {_set_names()}"
+def _known(by_cc: Mapping[tuple[int, int], ArchProfile], sets: Mapping[str, str]) -> str:
+    return f"expected one of {', '.join(str(profile.gencode)[3:] for profile in by_cc.values())} or {_set_names(sets)}"
 
 
-def _set_names() -> str:
-    return " or ".join(f"'{name}'" for name in NAMED_SETS)
+def _set_names(sets: Mapping[str, str]) -> str:
+    return " or ".join(f"'{name}'" for name in sets)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -35,6 +35,7 @@ from .loader import Document, ValuePath
 from .models import (
     AnyOf,
     ArchProfile,
+    BudgetFile,
     EvidenceRecord,
     FamilyFile,
     GridFile,
@@ -43,9 +44,11 @@ from .models import (
     RuleModel,
     SectionModel,
     TileFile,
+    WheelsFile,
 )
 from .models.claims import ClaimsFile
 from .resolve import Resolver, Scope, input_scope
+from .variants import bind_budget, bind_variants
 
 
 @dataclass
@@ -60,6 +63,8 @@ class Sources:
     evidence: list[tuple[EvidenceRecord, Document]] = field(default_factory=list)
     grids: list[tuple[GridFile, Document]] = field(default_factory=list)
     claims: list[tuple[ClaimsFile, list[Any], Document]] = field(default_factory=list)
+    wheels: list[tuple[WheelsFile, Document]] = field(default_factory=list)
+    budgets: list[tuple[BudgetFile, Document]] = field(default_factory=list)
 
     def add(self, model: Any, document: Document, folder: str) -> None:
         """Put a parsed document where it belongs."""
@@ -71,6 +76,10 @@ class Sources:
             self.layers.append((model, document, folder))
         elif isinstance(model, EvidenceRecord):
             self.evidence.append((model, document))
+        elif isinstance(model, WheelsFile):
+            self.wheels.append((model, document))
+        elif isinstance(model, BudgetFile):
+            self.budgets.append((model, document))
         else:
             self.grids.append((model, document))
 
@@ -109,7 +118,9 @@ def build_tree(sources: Sources, sink: Sink) -> SpecTree:
     grid_names = Names("grid", sink)
     grids = {m.name: m for m, doc in sources.grids if grid_names.define(m.name, doc.locate(("name",)))}
     claims = () if sink.has_errors else _bind_claims(sources, archs, families, sink)
-    return SpecTree(sources.root, archs, families, evidence, grids, claims)
+    variants = bind_variants(sources.wheels, archs, sink)
+    budget = bind_budget(sources.budgets, families, archs, sink)
+    return SpecTree(sources.root, archs, families, evidence, grids, claims, variants, budget)
 
 
 def _bind_claims(

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from .diagnostics import Location
 from .expr import Cond, Expr
-from .models import ArchProfile, EvidenceRecord, GridFile, TileBase
+from .models import ArchProfile, BudgetFile, EvidenceRecord, GridFile, TileBase, WheelVariant
 from .models.claims import ClaimModel
 from .models.tiles import tile_fields
 
@@ -219,6 +219,8 @@ class SpecTree:
     evidence: Mapping[str, EvidenceRecord]
     grids: Mapping[str, GridFile]
     claims: tuple[Claim, ...]
+    variants: tuple[WheelVariant, ...] = ()
+    budget: BudgetFile | None = None
 
     def arch_for_cc(self, cc: tuple[int, int]) -> Arch:
         """The profile with exactly this compute capability, else `unknown`. KeyError if that is missing too."""

@@ -16,6 +16,7 @@ from .loader import Document, ValuePath, load_documents
 from .models import (
     TILE_MODELS,
     ArchProfile,
+    BudgetFile,
     EvidenceRecord,
     FamilyFile,
     GenericTile,
@@ -23,6 +24,7 @@ from .models import (
     LayerFile,
     SpecModel,
     TileFile,
+    WheelsFile,
 )
 from .models.claims import ClaimsFile
 from .models.layers import outcome_keys
@@ -35,6 +37,8 @@ MODELS: dict[str, type[SpecModel]] = {
     "evidence/1": EvidenceRecord,
     "grid/1": GridFile,
     "claims/1": ClaimsFile,
+    "wheels/1": WheelsFile,
+    "budget/1": BudgetFile,
 }
 
 

@@ -16,19 +16,23 @@ GOLDENS = "tests/golden/rendered"
 @specs_option
 @click.option("--out", type=click.Path(file_okay=False), default=GOLDENS, show_default=True, help="Folder to write.")
 @click.option("--archs", default="all", show_default=True, help='Images to build for, such as "80;90a" or "all".')
+@click.option("--cuda", help="CUDA version of the compiler, such as 13.5; archs it cannot compile are errors.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 with a diff when the folder is out of date.")
-def command(specs: str, out: str, archs: str, check: bool) -> None:
+def command(specs: str, out: str, archs: str, cuda: str | None, check: bool) -> None:
     """Generate launch table, selector, tile configs, instantiations and build lists."""
-    from ..archs import ArchTokenError, parse_arch_tokens
+    from ..archs import ArchTokenError, check_toolkit
     from ..images import image_of
     from ..render import render
+    from ..variants import parse_archs
 
     tree = load_or_exit(specs)
     try:
-        images = [image_of(a) for a in parse_arch_tokens(archs, [a.profile for a in tree.archs.values()])]
+        wanted = parse_archs(archs, tree, lambda message: click.echo(f"warning: {message}", err=True))
+        if cuda is not None:
+            check_toolkit(wanted, cuda)
     except ArchTokenError as error:
         fail(str(error))
-    outputs = render(tree, images).outputs
+    outputs = render(tree, [image_of(arch) for arch in wanted]).outputs
     if not check:
         changed = outputs.write(Path(out))
         click.echo(f"{len(outputs.files)} files, {len(changed)} changed, in {out}")

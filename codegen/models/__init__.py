@@ -9,11 +9,13 @@ from .family import FamilyFile, LayerDecl
 from .grid import GridFile
 from .layers import AnyOf, LayerFile, OutcomeValue, RuleModel, SectionModel
 from .tiles import TILE_MODELS, GenericTile, TileBase, TileFile
+from .wheels import BudgetFile, WheelsFile, WheelVariant
 
 __all__ = [
     "TILE_MODELS",
     "AnyOf",
     "ArchProfile",
+    "BudgetFile",
     "EvidenceRecord",
     "FamilyFile",
     "GenericTile",
@@ -26,4 +28,6 @@ __all__ = [
     "SpecModel",
     "TileBase",
     "TileFile",
+    "WheelVariant",
+    "WheelsFile",
 ]
