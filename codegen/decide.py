@@ -15,7 +15,7 @@ from .ir import Family, SpecTree
 from .vector import ABSENT, Evaluator, Outcomes, launched_tiles
 
 MAX_SEEN = 1024
-_scan = json.JSONDecoder().scan_once
+_DECODER = json.JSONDecoder()
 BATCH = 1 << 15
 """Lines decided at once."""
 DTYPE_ALIASES = {
@@ -80,10 +80,8 @@ class Reader:
         archs = {a.profile.cc: a.name for a in tree.archs.values() if a.profile.cc is not None}
         fields = []
         for item in family.inputs:
-            if item.is_enum:
-                encode = _word_encoder(item.name, item.words)
-            else:
-                encode = _integer_encoder(item.name, item.limit)
+            words = item.words
+            encode = _word_encoder(item.name, words) if words else _integer_encoder(item.name, item.limit)
             fields.append((item.name, encode, item.is_enum and item.name != "dtype"))
         return cls(archs, "unknown" if "unknown" in tree.archs else None, tuple(fields))
 
@@ -114,11 +112,9 @@ class Reader:
 def _parse_object(line: str | bytes) -> dict[str, Any]:
     try:
         text = (line.decode("utf-8") if isinstance(line, bytes) else line).strip()
-        problem, end = _scan(text, 0)
+        problem, end = _DECODER.raw_decode(text)
         if end != len(text):
             raise LineError(f"this is not JSON: extra text from character {end + 1} on")
-    except StopIteration:
-        raise LineError("this is not JSON") from None
     except RecursionError:
         raise LineError("the line is nested too deeply") from None
     except UnicodeDecodeError as error:

@@ -67,18 +67,18 @@ def arch_tables(family: Family, arch: Arch, grid: GridFile) -> list[Table]:
     for index, count in enumerate(cells.num_sms):
         found: dict[tuple[tuple[Point, tuple[Band, ...]], ...], list[tuple[str, ...]]] = {}
         for words in product(*(range(len(w)) for _, w in cells.enums)):
-            rows = tuple(
-                (point, tuple(_bands(cells.M, numbers[(index, *words, p)], labels)))
-                for p, point in enumerate(cells.points)
-            )
+            rows = []
+            for p, point in enumerate(cells.points):
+                at = (index, *words, p)
+                rows.append((point, tuple(_bands(cells.M, numbers[at], labels))))
             names = tuple(w[i] for (_, w), i in zip(cells.enums, words, strict=True))
-            found.setdefault(rows, []).append(names)
+            found.setdefault(tuple(rows), []).append(names)
         tables += [Table(arch.name, count, tuple(words), rows) for rows, words in found.items()]
     return tables
 
 
 def _bands(m: Sequence[int], numbers: np.ndarray[tuple[int, ...], np.dtype[np.int32]], labels: list[str]) -> list[Band]:
-    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    starts: list[int] = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
     bands: list[Band] = []
     for start in starts:
         label = labels[int(numbers[start])]

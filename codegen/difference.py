@@ -262,7 +262,6 @@ class _Sides:
             (ids[int(row[at])], ids[int(row[at + len(self.common)])]), direction, tuple(m.tolist()),
         )  # fmt: skip
 
-
     def _direction(self, before: Named, after: Named) -> tuple[str, str]:
         """The first layer that moved and what it did; layers that only lead to the tile count as the tile."""
         moved = [n for n in self.common if before.values[n] != after.values[n]]

@@ -122,7 +122,7 @@ def _groups(changes: Sequence[Change]) -> list[list[Change]]:
 
 
 def _rows(found: Difference, limit: int) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for group in _groups(found.changes)[:limit]:
         group = sorted(group, key=lambda g: g.M)
         c = group[0]

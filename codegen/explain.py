@@ -170,9 +170,7 @@ def _first_change(here: Outcomes, outcomes: Outcomes) -> int | None:
     return int(np.argmax(changed)) if changed.any() else None
 
 
-def _found(
-    evaluator: Evaluator, goal: Nearest, here: Outcomes, outcomes: Outcomes, hit: int, values: Ints
-) -> Nearest:
+def _found(evaluator: Evaluator, goal: Nearest, here: Outcomes, outcomes: Outcomes, hit: int, values: Ints) -> Nearest:
     moved = []
     for layer in evaluator.family.layers:
         before, after = int(here[layer.name].codes), int(outcomes[layer.name].codes[hit])

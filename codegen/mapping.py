@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .grid import ArchGrid, Point, expand, grid_points
+from .grid import ArchGrid, Point, grid_points
 from .ir import FALLBACK, Arch, Family, SpecTree
 from .models import GridFile
 from .outcomes import Catalogue, Named
@@ -74,9 +74,7 @@ def n_points(family: Family, k: int, rows: int = 72) -> tuple[Point, ...]:
     return tuple(Point(int(n), k) for n in values)
 
 
-def panel(
-    family: Family, arch: Arch, question: Question, points: Sequence[Point], num_sms: int | None = None
-) -> Panel:
+def panel(family: Family, arch: Arch, question: Question, points: Sequence[Point], num_sms: int | None = None) -> Panel:
     """Decide every M up to the limit for each point."""
     cells = _cells(family, arch, question, points, num_sms)
     outcomes = Evaluator(family, arch.name).decide(cells.problems(family))
@@ -84,9 +82,7 @@ def panel(
     numbers = _rows_of(catalogue.encode(family, outcomes), cells)
     bases = _rows_of(_bases(family, arch.name, outcomes), cells)
     describe = [(named.label, engine_of(family, named)) for named in catalogue.named]
-    rows = tuple(
-        Row(p, tuple(_runs(numbers[i], bases[i], [describe], cells.M))) for i, p in enumerate(cells.points)
-    )
+    rows = tuple(Row(p, tuple(_runs(numbers[i], bases[i], [describe], cells.M))) for i, p in enumerate(cells.points))
     return Panel(arch.name, arch.profile.products, cells.num_sms[0], rows)
 
 
@@ -106,15 +102,11 @@ def difference_panel(
     count = len(catalogue.named)
     keys = np.where(numbers[0] == numbers[1], -1, numbers[0] * count + numbers[1])
     describe = [[_moved(a, b) for b in catalogue.named] for a in catalogue.named]
-    rows = tuple(
-        Row(p, tuple(_runs(keys[i], bases[i], describe, cells.M))) for i, p in enumerate(cells.points)
-    )
+    rows = tuple(Row(p, tuple(_runs(keys[i], bases[i], describe, cells.M))) for i, p in enumerate(cells.points))
     return Panel(arch.name, arch.profile.products, cells.num_sms[0], rows)
 
 
-def _cells(
-    family: Family, arch: Arch, question: Question, points: Sequence[Point], num_sms: int | None
-) -> ArchGrid:
+def _cells(family: Family, arch: Arch, question: Question, points: Sequence[Point], num_sms: int | None) -> ArchGrid:
     enums = (*((n, (w,)) for n, w in question.words), ("dtype", (question.dtype,)))
     count = arch.profile.sm_counts[0] if num_sms is None else num_sms
     m = tuple(range(1, min(question.m_limit, family.input_by_name["M"].limit) + 1))
@@ -145,16 +137,15 @@ def engine_of(family: Family, named: Named) -> str:
 def _moved(before: Named, after: Named) -> tuple[str, str]:
     sides = [FALLBACK if n.label == FALLBACK else "custom" for n in (before, after)]
     if before.label == after.label:
-        return f"{before.label} (inner layers only)", "same launch"
+        return "inner layers differ", "same launch"
     return f"{before.label} \u2192 {after.label}", f"{sides[0]} \u2192 {sides[1]}"
 
 
-def _runs(
-    keys: Any, bases: Any, describe: Sequence[Sequence[tuple[str, str]]], m: Sequence[int]
-) -> Iterator[Run]:
+def _runs(keys: Any, bases: Any, describe: Sequence[Sequence[tuple[str, str]]], m: Sequence[int]) -> Iterator[Run]:
     """Runs of equal key and basis; key -1 is left out, others are row and column of `describe` in one number."""
     width = len(describe[0])
-    starts = np.flatnonzero((np.diff(keys, prepend=-2) != 0) | (np.diff(bases, prepend=-2) != 0))
+    changes = (np.diff(keys, prepend=-2) != 0) | (np.diff(bases, prepend=-2) != 0)
+    starts: list[int] = np.flatnonzero(changes).tolist()
     pending: Run | None = None
     for start, end in zip(starts, [*starts[1:], len(m)], strict=True):
         if keys[start] < 0:
@@ -183,9 +174,3 @@ def panels(
     if base is None:
         return [panel(family, arch, question, points, num_sms) for arch in archs]
     return [difference_panel(base, family, arch, question, points, num_sms) for arch in archs]
-
-
-__all__ = [
-    "BASES", "Panel", "Question", "Row", "Run", "difference_panel", "engine_of", "expand", "n_points", "panel",
-    "panels", "shape_points",
-]  # fmt: skip

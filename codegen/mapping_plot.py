@@ -20,7 +20,7 @@ from matplotlib.path import Path as Outline
 from .ir import FALLBACK
 from .mapping import BASES, Panel, Row
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.hashsalt": "tilewright",
     "svg.fonttype": "none",
     "font.family": "DejaVu Sans",
@@ -120,13 +120,13 @@ def _colours(picture: Picture) -> dict[str, dict[str, Any]]:
     colours: dict[str, dict[str, Any]] = {}
     ramps = iter(RAMPS * 4)
     for group in groups:
-        labels = sorted(first[group], key=_natural)
+        names = sorted(first[group], key=_natural)
         ramp = MOVE_RAMPS.get(group) or (("#888888",) * 2 if group == FALLBACK else next(ramps))
         colour_map = LinearSegmentedColormap.from_list(group, ramp)
-        steps = np.linspace(0.0, 1.0, len(labels)) if len(labels) > 1 else [0.5]
-        colours[group] = {label: colour_map(step) for label, step in zip(labels, steps, strict=True)}
+        steps = np.linspace(0.0, 1.0, len(names)) if len(names) > 1 else [0.5]
+        colours[group] = {label: colour_map(step) for label, step in zip(names, steps, strict=True)}
     if FALLBACK in colours:
-        colours[FALLBACK] = {label: FALLBACK_COLOUR for label in colours[FALLBACK]}
+        colours[FALLBACK] = dict.fromkeys(colours[FALLBACK], FALLBACK_COLOUR)
     return colours
 
 
@@ -187,9 +187,7 @@ def _edges(rows: Sequence[Row], by_shape: bool) -> list[tuple[float, float]]:
 
 def _outline(boxes: Sequence[tuple[float, float, float, float]]) -> Outline:
     """One path around all boxes: a hatch then runs through them, and files stay small."""
-    corners = [
-        corner for x0, x1, y0, y1 in boxes for corner in ((x0, y0), (x1, y0), (x1, y1), (x0, y1), (x0, y0))
-    ]
+    corners = [corner for x0, x1, y0, y1 in boxes for corner in ((x0, y0), (x1, y0), (x1, y1), (x0, y1), (x0, y0))]
     codes = [Outline.MOVETO, Outline.LINETO, Outline.LINETO, Outline.LINETO, Outline.CLOSEPOLY] * len(boxes)
     return Outline(corners, codes)
 
@@ -216,7 +214,9 @@ def _axes(
     else:
         axes.set_yscale("log", base=2)
         axes.set_ylim(edges[0][0], edges[-1][1])
-        axes.set_yticks([1 << e for e in range(8, 18)], [str(1 << e) if first else "" for e in range(8, 18)], fontsize=8)
+        axes.set_yticks(
+            [1 << e for e in range(8, 18)], [str(1 << e) if first else "" for e in range(8, 18)], fontsize=8
+        )
         axes.minorticks_off()
     if first:
         axes.set_ylabel("weight N \u00d7 K, largest on top" if picture.by_shape else "output features N", fontsize=9)

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from .expr import COMPARE, Bin, CeilDiv, Compare, Expr, Int, Name, map_names, names, walk
+from .arrays import evaluate_arrays
+from .expr import COMPARE, Bin, CeilDiv, Compare, Expr, Int, map_names, names, walk
 from .ir import AnyCond, Arch, Family, Layer
-from .vector import Ints, evaluate_arrays
+from .vector import Ints
 
 VARIABLES = ("M", "N", "K")
 
@@ -165,7 +166,7 @@ class Seeder:
     def base(self, variable: str) -> Ints:
         """Values of the variable alone: solved thresholds, multiples of moduli, and a coarse sweep."""
         limit = self.limits[variable]
-        sweep = [round(2 ** (e / 2)) for e in range(0, 2 * limit.bit_length())]
+        sweep = [round(2 ** (e / 2)) for e in range(2 * limit.bit_length())]
         steps = self.moduli[variable] or [1]
         blocks = [m * c + d for m in steps for c in (1, 2, 3, 4) for d in (0, 1)]
         aligned = [(v + 127) // 128 * 128 + d for v in sweep if v > 128 for d in (0, 64)]
@@ -193,9 +194,7 @@ class Seeder:
         yield self._block(M=base["M"], N=n[:, None], K=k[:, None])
         rows = base["M"][base["M"] <= 8192]
         solved = self.around("N", self.solve("N", given={"M": rows}))
-        columns = np.unique(
-            np.stack([np.broadcast_to(rows[:, None], solved.shape), solved], -1).reshape(-1, 2), axis=0
-        )
+        columns = np.unique(np.stack([np.broadcast_to(rows[:, None], solved.shape), solved], -1).reshape(-1, 2), axis=0)
         depth = base["K"][:: 2 if self.dense else 6]
         yield self._block(M=columns[:, :1], N=columns[:, 1:], K=depth)
         if "blocksize" in self.limits:

@@ -32,7 +32,12 @@ def command(
     tree = load_or_exit(specs)
     chosen = pick_family(tree, family)
     profile = pick_arch(tree, arch).profile
-    problem: dict[str, int | str] = {"M": m, "N": n, "K": k, "num_sms": sms if sms is not None else profile.sm_counts[0]}
+    problem: dict[str, int | str] = {
+        "M": m,
+        "N": n,
+        "K": k,
+        "num_sms": sms if sms is not None else profile.sm_counts[0],
+    }
     problem["dtype"] = dtype or ("bf16" if "bf16" in chosen.dtypes else chosen.dtypes[0])
     problem["dtype"] = DTYPE_ALIASES.get(str(problem["dtype"]), problem["dtype"])
     problem["blocksize"] = blocksize

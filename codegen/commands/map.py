@@ -11,7 +11,7 @@ import click
 from ._common import fail, load_or_exit, pick, pick_family, specs_option
 
 if TYPE_CHECKING:
-    from ..ir import Arch, Family, SpecTree
+    from ..ir import Family, SpecTree
     from ..mapping import Panel, Question
 
 
@@ -70,11 +70,9 @@ def _before(folder: Path, family: Family) -> tuple[SpecTree, Family]:
     return tree, pick_family(tree, family.name)
 
 
-def _question(
-    family: Family, dtype: str | None, words: tuple[str, ...], blocksize: int, max_m: int
-) -> Question:
+def _question(family: Family, dtype: str | None, words: tuple[str, ...], blocksize: int, max_m: int) -> Question:
     from ..decide import DTYPE_ALIASES
-    from ..mapping import Panel, Question
+    from ..mapping import Question
 
     chosen = dtype or ("bf16" if "bf16" in family.dtypes else family.dtypes[0])
     enums = {i.name: i.words for i in family.inputs if i.is_enum and i.name != "dtype"}
@@ -95,8 +93,10 @@ def _draw(
     outs: tuple[Path, ...], family: Family, question: Question, found: list[Panel], k: int | None,
     base: str | None, gone: list[str],
 ) -> None:  # fmt: skip
-    from ..mapping_plot import Picture, draw
-
+    try:
+        from ..mapping_plot import Picture, draw
+    except ImportError:
+        fail("drawing needs matplotlib, which is not installed.", "pip install 'tilewright[map]'")
     inputs = ", ".join([question.dtype, *(w for _, w in question.words), f"blocksize {question.blocksize}"])
     where = f"K = {k}" if k else "weights of real models"
     shown = found
