@@ -32,7 +32,8 @@ SENTENCES = Path(__file__).with_name("minilm_sentences.txt")
 
 @dataclass
 class LayerReport:
-    """One shape of linear layer: how it was answered, and its error against the fp64 product with the same 4-bit weight."""
+    """One shape of linear layer: how it was answered, and its error against the fp64 product with the same 4-bit
+    weight."""
 
     M: int
     N: int
