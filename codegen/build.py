@@ -304,7 +304,8 @@ class _FamilyBuilder:
         evidence = model.evidence or section.evidence
         for name in evidence:
             if name not in self.evidence:
-                place = document.locate((*path, "evidence") if model.evidence else path[:2])
+                owner = path if model.evidence else path[:2]
+                place = document.locate((*owner, "evidence", evidence.index(name)))
                 self.sink.add("E301", place, f"there is no evidence '{name}'.", did_you_mean(name, self.evidence))
         return Rule(
             model.id,

@@ -50,6 +50,10 @@ class Sink:
     def add(self, code: str, location: Location, message: str, hint: str | None = None) -> None:
         self._found.append(Diagnostic(location, code, message, hint))
 
+    def mentions(self, location: Location) -> bool:
+        """Whether something was found at exactly this place already."""
+        return any(d.location == location for d in self._found)
+
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         return tuple(sorted(set(self._found)))

@@ -74,18 +74,36 @@ def load_documents(file: Path, shown: str, sink: Sink) -> list[Document]:
     """Read every document of a file. Findings go to `sink`; a file that cannot be read yields none."""
     try:
         text = _read_text(file, shown, sink)
-        return list(_documents(text, shown, sink))
     except _StopReadingError:
         return []
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = Location(shown, mark.line + 1, mark.column + 1) if mark else Location(shown)
-        problem = error.problem or "invalid YAML"
-        hint = "indent with spaces; YAML allows no tabs" if "\\t" in problem or "tab" in problem else None
-        sink.add("E100", place, f"this is not valid YAML: {problem}.", hint)
+    try:
+        documents = list(_documents(text, shown, sink))
+        if not documents:
+            sink.add(
+                "E100", Location(shown), "the file holds comments only; a document with a `schema` key is expected."
+            )
+        return documents
+    except _StopReadingError:
+        return []
     except yaml.YAMLError as error:
-        sink.add("E100", Location(shown), f"this is not valid YAML: {' '.join(str(error).split())}.")
+        _report_yaml(error, text, shown, sink)
     return []
+
+
+def _report_yaml(error: yaml.YAMLError, text: str, shown: str, sink: Sink) -> None:
+    problem, line, column, hint = " ".join(str(error).split()), 0, 0, None
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        problem = error.problem or problem
+        line, column = (mark.line, mark.column) if mark else (0, 0)
+        if text.split("\n")[line][column : column + 1] == "\t":
+            hint = "indent with spaces; YAML allows no tabs"
+    elif isinstance(error, yaml.reader.ReaderError):
+        code = error.character if isinstance(error.character, int) else ord(error.character)
+        before = text[: max(text.find(chr(code)), 0)]
+        line, column = before.count("\n"), len(before) - (before.rfind("\n") + 1)
+        problem = f"the control character U+{code:04X} is not allowed"
+    sink.add("E100", Location(shown, line + 1, column + 1), f"this is not valid YAML: {problem}.", hint)
 
 
 def _read_text(file: Path, shown: str, sink: Sink) -> str:
@@ -163,7 +181,12 @@ class _Builder:
             self.sink.add("E105", place, f"anchor '&{event.anchor}' is not allowed.", "write the value out")
         tag = getattr(event, "tag", None)
         if tag is not None:
-            self.sink.add("E105", place, f"tag '{tag}' is not allowed.", "quote strings instead of tagging them")
+            self.sink.add(
+                "E105",
+                place,
+                f"tag '{tag.replace('tag:yaml.org,2002:', '!!')}' is not allowed.",
+                "quote strings instead of tagging them",
+            )
 
     def _mapping(self, path: ValuePath, depth: int) -> dict[Any, Any]:
         result: dict[Any, Any] = {}

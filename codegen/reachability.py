@@ -83,8 +83,10 @@ class ArchRun:
         raise LookupError("no tile is launched there")
 
     def place(self, mask: Any) -> tuple[int, int]:
-        """A place where the mask holds; of all those the one with the least M of the first column."""
+        """A place where the mask holds, if possible with an SM count of the arch's own cards, and there the least M."""
         mask = np.broadcast_to(mask, self.survey.shape)
+        usual = mask & np.isin(self.survey.values["num_sms"], self.survey.sm_counts.get(self.arch, ()))
+        mask = usual if usual.any() else mask
         column = int(np.argmax(mask.any(axis=1)))
         rows = np.flatnonzero(mask[column])
         return column, int(rows[np.argmin(self.survey.values["M"][column, rows])])
@@ -102,9 +104,10 @@ class ArchRun:
 class Survey:
     """A family on one set of problems; `run` decides them for an arch."""
 
-    def __init__(self, family: Family, values: Mapping[str, Any]) -> None:
+    def __init__(self, tree: SpecTree, family: Family, values: Mapping[str, Any]) -> None:
         self.family = family
         self.values = values
+        self.sm_counts = {name: arch.profile.sm_counts for name, arch in tree.archs.items()}
         self.shape: tuple[int, int] = values["M"].shape
         self.shared = {layer.name: Conds(layer, values) for layer in family.layers}
 
@@ -198,7 +201,7 @@ def surveys(tree: SpecTree, family: Family) -> Iterator[ArchRun]:
     """
     sm_counts = sorted({s for a in tree.archs.values() for s in a.profile.sm_counts})
     missing = {(layer.name, r.id) for layer in family.layers for s in layer.sections for r in s.rules}
-    survey = Survey(family, seed_problems(family, sm_counts, _all(family), COLUMNS, ROWS))
+    survey = Survey(tree, family, seed_problems(family, sm_counts, _all(family), COLUMNS, ROWS))
     for arch in tree.archs:
         run = survey.run(arch)
         missing -= _fired(run)
@@ -208,7 +211,7 @@ def surveys(tree: SpecTree, family: Family) -> Iterator[ArchRun]:
     archs = [a for a in tree.archs if any(_has(layer, a, missing) for layer in family.layers)]
     wanted = [(y, [r for s in y.sections for r in s.rules if (y.name, r.id) in missing]) for y in family.layers]
     found = thresholds(family, wanted)
-    survey = Survey(family, seed_problems(family, sm_counts, found, RETRY_COLUMNS, ROWS, seed=1000))
+    survey = Survey(tree, family, seed_problems(family, sm_counts, found, RETRY_COLUMNS, ROWS, seed=1000))
     for arch in archs:
         yield survey.run(arch)
 

@@ -144,9 +144,13 @@ class Resolver:
             self.sink.add("E301", place, f"'{side.name}' is an enumeration; only == and != compare it.")
             return None
         if side is not cond.left or not isinstance(other, Name) or other.name not in words:
-            text = format_node(other if side is cond.left else cond.left)
-            hint = did_you_mean(text, words) or f"words of '{side.name}': {', '.join(words)}"
-            self.sink.add("E301", place, f"'{text}' is not a word of '{side.name}' on its right side.", hint)
+            text = format_node(other)
+            if text in words:
+                hint = f"write it as: {side.name} {cond.op} {text}"
+                self.sink.add("E301", place, f"the word '{text}' stands on the left of '{side.name}'.", hint)
+            else:
+                hint = did_you_mean(text, words) or f"words of '{side.name}': {', '.join(words)}"
+                self.sink.add("E301", place, f"'{text}' is not a word of '{side.name}'.", hint)
             return None
         return Compare(cond.op, side, EnumWord(other.name, words.index(other.name)))
 

@@ -13,6 +13,7 @@ from .build import Sources, build_tree
 from .diagnostics import Diagnostic, Location, Sink, SpecError, did_you_mean
 from .ir import SpecTree
 from .loader import Document, ValuePath, load_documents
+from .model_errors import report_model_errors
 from .models import (
     TILE_MODELS,
     ArchProfile,
@@ -27,7 +28,6 @@ from .models import (
     WheelsFile,
 )
 from .models.claims import ClaimsFile
-from .models.layers import outcome_keys
 
 MODELS: dict[str, type[SpecModel]] = {
     "arch/1": ArchProfile,
@@ -124,56 +124,5 @@ def parse_model(model: type[SpecModel], document: Document, base: ValuePath, val
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        for item in error.errors(include_url=False):
-            _report(model, document, base, item, sink)
+        report_model_errors(model, document, base, error, sink)
         return None
-
-
-def _report(model: type[SpecModel], document: Document, base: ValuePath, item: Any, sink: Sink) -> None:
-    path: ValuePath = base + tuple(p for p in item["loc"] if p != "[key]")
-    raw = document.raw.get(path)
-    if item["type"] == "extra_forbidden":
-        key = str(path[-1])
-        hint = did_you_mean(key, _allowed_keys(model, item["loc"], document))
-        sink.add("E101", document.locate_key(path), f"key '{key}' is not known here.", hint)
-    elif item["type"] == "missing":
-        if path[-1:] == ("outcome",):
-            message = "the rule states no outcome."
-            hint = f"give one of: {', '.join(outcome_keys(document.value.get('layer')))}"
-        else:
-            message, hint = f"key '{path[-1]}' is missing.", None
-        sink.add("E104", document.locate(path[:-1]), message, hint)
-    elif raw is not None and isinstance(item["input"], (int, float)) and "str" in item["type"]:
-        sink.add("E103", document.locate(path), f"{raw} is a number where text is meant.", f'quote it: "{raw}"')
-    else:
-        where = ".".join(str(p) for p in path) or "document"
-        sink.add("E104", document.locate(path), f"{where}: {_lower_first(item['msg'])}.")
-
-
-def _lower_first(text: str) -> str:
-    return text[:1].lower() + text[1:]
-
-
-def _allowed_keys(model: type[SpecModel], loc: tuple[int | str, ...], document: Document) -> set[str]:
-    """Keys of the mapping that holds the unknown key, found by following `loc` through the models."""
-    current: Any = model
-    for step in loc[:-1]:
-        if isinstance(step, str) and isinstance(current, type) and issubclass(current, SpecModel):
-            by_alias = {(f.alias or n): f.annotation for n, f in current.model_fields.items()}
-            current = _inner_model(by_alias.get(step))
-    if not (isinstance(current, type) and issubclass(current, SpecModel)):
-        return set()
-    keys = {f.alias or n for n, f in current.model_fields.items()}
-    if "outcome" in keys and isinstance(document.value, dict):
-        keys = (keys - {"outcome"}) | set(outcome_keys(document.value.get("layer")))
-    return keys
-
-
-def _inner_model(annotation: Any) -> Any:
-    if isinstance(annotation, type) and issubclass(annotation, SpecModel):
-        return annotation
-    for part in getattr(annotation, "__args__", ()):
-        found = _inner_model(part)
-        if found is not None:
-            return found
-    return None

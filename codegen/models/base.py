@@ -10,9 +10,19 @@ Count: TypeAlias = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 Positive: TypeAlias = Annotated[int, Field(strict=True, ge=1, lt=2**63)]
 Flag: TypeAlias = Annotated[bool, Field(strict=True)]
 Text: TypeAlias = Annotated[str, Field(strict=True, min_length=1)]
-Word: TypeAlias = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Kebab: TypeAlias = Annotated[str, Field(strict=True, pattern=r"^[a-z0-9]+(?:[-.][a-z0-9]+)*$")]
-Version: TypeAlias = Annotated[str, Field(strict=True, pattern=r"^[0-9]+\.[0-9]+$")]
+
+_WORD = r"^[A-Za-z_][A-Za-z0-9_]*$"
+_KEBAB = r"^[a-z0-9]+(?:[-.][a-z0-9]+)*$"
+_VERSION = r"^[0-9]+\.[0-9]+$"
+PATTERNS = {
+    _WORD: "a plain word (letters, digits and underscores)",
+    _KEBAB: "in kebab-case (lower case letters and digits, joined by hyphens or dots)",
+    _VERSION: 'a version such as "12.9"',
+}
+"""What each pattern asks for, in words."""
+Word: TypeAlias = Annotated[str, Field(strict=True, pattern=_WORD)]
+Kebab: TypeAlias = Annotated[str, Field(strict=True, pattern=_KEBAB)]
+Version: TypeAlias = Annotated[str, Field(strict=True, pattern=_VERSION)]
 Number: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 

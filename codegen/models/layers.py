@@ -106,7 +106,8 @@ def _with_outcomes(section: Any, keys: tuple[str, ...]) -> Any:
 def _with_outcome(rule: Any, keys: tuple[str, ...]) -> Any:
     if not isinstance(rule, dict) or "outcome" in rule:
         return rule
-    for key in keys:
+    strangers = [k for k, v in rule.items() if k not in RuleModel.model_fields and isinstance(v, (str, int))]
+    for key in (*keys, *(strangers if len(strangers) == 1 else ())):
         if key in rule:
             rest = {k: v for k, v in rule.items() if k != key}
             return {**rest, "outcome": {"key": key, "value": rule[key]}}

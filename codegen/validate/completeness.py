@@ -95,12 +95,13 @@ def check_e204(context: Context, layer: Layer) -> None:
     for section in layer.sections:
         forgotten = [a for a in siblings(context, section) if a not in ended and a not in section.omits]
         if forgotten:
-            groups = listed(dict.fromkeys(context.tree.archs[a].profile.group for a in forgotten))
+            groups = list(dict.fromkeys(context.tree.archs[a].profile.group for a in forgotten))
+            shared = f"same group{'s' if len(groups) > 1 else ''} {listed(groups)}"
             context.sink.add(
                 "E204",
                 section.for_location,
                 f"section '{section.name}' lists {listed(section.archs or ())} but not {listed(forgotten)} "
-                f"(same group {groups}, and the list has not ended before this section).",
+                f"({shared}, and the list has not ended before this section).",
                 f"add {listed(forgotten)} to `for`, or state the reason: "
                 f"omits: {{{listed(f'{a}: ...' for a in forgotten)}}}",
             )

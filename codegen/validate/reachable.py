@@ -23,6 +23,7 @@ class _Found:
     launched: set[str] = field(default_factory=set)
     illegal: dict[tuple[str, str, str], list[tuple[str, Problem]]] = field(default_factory=dict)
     undischarged: dict[tuple[str, str, str], tuple[str, Problem]] = field(default_factory=dict)
+    no_engine: set[tuple[str, str]] = field(default_factory=set)
     wrong_dtype: dict[tuple[str, str], tuple[str, Problem]] = field(default_factory=dict)
     outside: dict[str, tuple[str, Problem]] = field(default_factory=dict)
 
@@ -67,6 +68,7 @@ def _engines(context: Context, layer: Layer, run: ArchRun, fired: list[Rule], fo
         if word in engines and word not in profile.engines:
             index = run.layers[layer.name].effective.index(rule)
             at = run.place(run.layers[layer.name].rules == index)
+            found.no_engine.add((run.arch, str(word)))
             text = f"the arch has no such engine (engines: {listed(profile.engines)})"
             found.illegal.setdefault((rule.id, str(word), text), []).append((run.arch, run.problem(at)))
 
@@ -77,7 +79,7 @@ def _tiles(context: Context, family: Family, run: ArchRun, found: _Found) -> Non
     for index in np.flatnonzero(counts):
         tile = family.tiles[index]
         found.launched.add(tile.id)
-        lacking = shortfalls(profile, tile)
+        lacking = () if (run.arch, tile.engine) in found.no_engine else shortfalls(profile, tile)
         if not (lacking or tile.requires or len(engine_dtypes(tile.engine, family.dtypes)) < len(family.dtypes)):
             continue
         mask = run.tiles == index
@@ -108,7 +110,17 @@ def _dtypes(family: Family, tile: Tile, run: ArchRun, mask: Any, found: _Found) 
         bad = mask & np.isin(run.survey.values["dtype"], wrong)
         if bad.any():
             at = run.place(bad)
-            found.wrong_dtype.setdefault((run.picked_by(at).id, tile.id), (run.arch, run.problem(at)))
+            found.wrong_dtype.setdefault((_engine_rule(tile, run, at).id, tile.engine), (run.arch, run.problem(at)))
+
+
+def _engine_rule(tile: Tile, run: ArchRun, at: tuple[int, int]) -> Rule:
+    """The rule that picked the tile's engine by name, or else the one that picked the tile."""
+    for part in run.layers.values():
+        if part.rules[at] >= 0:
+            rule = part.effective[int(part.rules[at])]
+            if part.layer.kind == "choice" and getattr(rule.outcome, "value", None) == tile.engine:
+                return rule
+    return run.picked_by(at)
 
 
 def check_e310(context: Context, family: Family, found: _Found) -> None:
@@ -159,14 +171,12 @@ def check_e313(context: Context, family: Family) -> None:
 
 def check_e314(context: Context, family: Family, found: _Found) -> None:
     """Element type that the tile's engine does not take."""
-    for (rule_id, tile_id), (arch, problem) in found.wrong_dtype.items():
-        tile = family.tile_by_id[tile_id]
-        taken = engine_dtypes(tile.engine, family.dtypes)
+    for (rule_id, engine), (arch, problem) in found.wrong_dtype.items():
+        taken = listed(engine_dtypes(engine, family.dtypes))
         context.sink.add(
             "E314",
             family.rule_by_id[rule_id].location,
-            f"rule '{rule_id}' picks {tile_id} on {arch} for {problem['dtype']}, but the kernels of {tile.engine} "
-            f"take {listed(taken)}.",
+            f"rule '{rule_id}' sends {problem['dtype']} to {engine} on {arch}, whose kernels take {taken}.",
             f"for example {shown(problem)}",
         )
 
