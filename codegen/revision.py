@@ -26,14 +26,15 @@ def base_specs(base: str, specs: str) -> Iterator[Path]:
         yield Path(base)
         return
     folder = Path(specs).resolve()
-    top = _git(folder, "rev-parse", "--show-toplevel", problem=f"'{base}' is no folder, and {specs} is not in git")
-    inside = folder.relative_to(Path(top.decode().strip()).resolve()).as_posix()
+    found = _git(folder, "rev-parse", "--show-toplevel", problem=f"'{base}' is no folder, and {specs} is not in git")
+    top = Path(found.decode().strip()).resolve()
+    inside = folder.relative_to(top).as_posix()
     revision = _git(
         folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}",
         problem=f"'{base}' is neither a folder nor a git revision",
     ).decode().strip()  # fmt: skip
     tree = revision if inside == "." else f"{revision}:{inside}"
-    data = _git(folder, "archive", "--format=tar", tree, problem=f"revision '{base}' has no folder {inside}")
+    data = _git(top, "archive", "--format=tar", tree, problem=f"revision '{base}' has no folder {inside}")
     with TemporaryDirectory(prefix="tilewright-base-") as temporary:
         _unpack(data, Path(temporary))
         yield Path(temporary)
