@@ -96,7 +96,7 @@ def _report_yaml(error: yaml.YAMLError, text: str, shown: str, sink: Sink) -> No
         mark = error.problem_mark or error.context_mark
         problem = error.problem or problem
         line, column = (mark.line, mark.column) if mark else (0, 0)
-        if text.split("\n")[line][column : column + 1] == "\t":
+        if "".join(text.split("\n")[line : line + 1])[column : column + 1] == "\t":
             hint = "indent with spaces; YAML allows no tabs"
     elif isinstance(error, yaml.reader.ReaderError):
         code = error.character if isinstance(error.character, int) else ord(error.character)
