@@ -13,6 +13,5 @@ set_property(GLOBAL PROPERTY JOB_POOLS compile=${TILEWRIGHT_JOBS})
 set(CMAKE_JOB_POOL_COMPILE compile)
 
 # A compiler killed for memory says nothing itself; the launcher names the file and the remedy.
-if(NOT CMAKE_CUDA_COMPILER_LAUNCHER)
-  set(CMAKE_CUDA_COMPILER_LAUNCHER "${Python_EXECUTABLE};-I;${CMAKE_CURRENT_LIST_DIR}/run_compiler.py")
-endif()
+# A launcher of the user's own, such as ccache, runs inside it.
+list(PREPEND CMAKE_CUDA_COMPILER_LAUNCHER "${Python_EXECUTABLE}" -I "${CMAKE_CURRENT_LIST_DIR}/run_compiler.py")

@@ -21,6 +21,7 @@ VERBS = {
     "new-arch": "Add an arch profile and put it into the sections of a similar arch.",
     "new-tile": "Add a tile to a family's table.",
     "reference": "Print the reference of all spec keys.",
+    "wheel-check": "Compare a built wheel with the specs inside it.",
 }
 
 
