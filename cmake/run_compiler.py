@@ -15,8 +15,8 @@ def explain(status: int, output: str, command: list[str]) -> str | None:
         return None
     sources = [word for word in command if word.endswith((".cu", ".cpp"))]
     return (
-        f"error: the compiler was killed on {', '.join(sources) or 'a file'}: most likely the machine ran out of memory. "
-        "Build again with fewer jobs: MAX_JOBS=1."
+        f"error: the compiler was killed on {', '.join(sources) or 'a file'}: "
+        "most likely the machine ran out of memory. Build again with fewer jobs: MAX_JOBS=1."
     )
 
 

@@ -37,8 +37,8 @@ class Host:
 def plan_jobs(host: Host, targets: int, environment: Mapping[str, str]) -> int:
     """Jobs such that jobs x budget fits the usable memory, at least 1 and at most one a processor.
 
-    MAX_JOBS wins over everything. NVCC_THREADS compilers of one file run at once, so each adds its budget. ValueError for a value
-    of either that is not a positive number.
+    MAX_JOBS wins over everything. NVCC_THREADS compilers of one file run at once, so each adds its budget.
+    ValueError for a value of either that is not a positive number.
     """
     threads = _positive(environment, "NVCC_THREADS") or 1
     chosen = _positive(environment, "MAX_JOBS")

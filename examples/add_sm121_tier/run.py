@@ -1,6 +1,6 @@
 """Retells how bitsandbytes got its sm121 tier: three lines of specs, and what they change on 60,720 decisions.
 
-Run from anywhere: python examples/add_sm121_tier/run.py
+Needs tilewright installed (pip install -e .): python examples/add_sm121_tier/run.py
 """
 
 from __future__ import annotations
@@ -10,22 +10,12 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-if not (ROOT / "codegen" / "cli.py").is_file():
-    sys.exit("this example runs in the source tree")
-try:
-    import tilewright_codegen
-except ModuleNotFoundError:
-    sys.path.insert(0, str(ROOT))
-    import codegen as tilewright_codegen
-
-    sys.modules["tilewright_codegen"] = tilewright_codegen
-
 from tilewright_codegen.difference import Difference, compare
 from tilewright_codegen.difference_report import render_text
 from tilewright_codegen.tree import load_tree
 
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 EXAMPLE = ROOT / "specs" / "examples" / "bitsandbytes-0.50"
 PATCHED = Path("families/gemm_4bit/1_path.yaml")
 PUBLISHED = {"enumerated": 60_720, "changed": 216, "M": (48, 256)}

@@ -32,10 +32,11 @@ __all__ = [
 
 
 def force_tile(name: str | None) -> AbstractContextManager[None]:
-    """Context manager: every gemm_4bit call of the process on CUDA uses the named tile, or "fallback"; None lifts an outer force.
+    """Context manager: every gemm_4bit call of the process on CUDA uses the named tile, or "fallback"; None lifts
+    an outer force.
 
-    For tests and measurements; the environment variable TILEWRIGHT_FORCE_TILE does the same from the start. ValueError for a name
-    that this build lacks; a call that the tile cannot answer raises RuntimeError.
+    For tests and measurements; the environment variable TILEWRIGHT_FORCE_TILE does the same from the start.
+    ValueError for a name that this build lacks; a call that the tile cannot answer raises RuntimeError.
     """
     return _decisions.force_tile(_ops.NATIVE, name)
 

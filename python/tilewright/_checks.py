@@ -1,7 +1,7 @@
 """Argument checks of the ops on CPU, for fake tensors, and without the native library.
 
-They mirror csrc_templates/src/binding_checks.cpp. Each raises RuntimeError and names the argument, its value and what is
-allowed. The conditions also work on symbolic sizes.
+They mirror csrc_templates/src/binding_checks.cpp. Each raises RuntimeError and names the argument, its value and
+what is allowed. The conditions also work on symbolic sizes.
 """
 
 from __future__ import annotations

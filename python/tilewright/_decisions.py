@@ -21,8 +21,8 @@ FORCE_VARIABLE = "TILEWRIGHT_FORCE_TILE"
 class Decision:
     """One call of gemm_4bit as it ran.
 
-    `path` is "custom" (one fused kernel, `tile` names it), "fallback" (dequantise, then linear) or "torch" (plain torch: a CPU
-    tensor, or no native library). `serial` counts the calls of this thread on that path kind.
+    `path` is "custom" (one fused kernel, `tile` names it), "fallback" (dequantise, then linear) or "torch" (plain
+    torch: a CPU tensor, or no native library). `serial` counts the calls of this thread on that path kind.
     """
 
     serial: int

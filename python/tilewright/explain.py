@@ -47,11 +47,12 @@ def explain(
     blocksize: int | None = None,
     quant_type: str = "nf4",
 ) -> Reasons:
-    """Why gemm_4bit with x [M, K] and a weight [N, K] runs the way it does on a CUDA device, or on an arch such as "sm121".
+    """Why gemm_4bit with x [M, K] and a weight [N, K] runs the way it does on a CUDA device, or on an arch such as
+    "sm121".
 
-    Without `arch` the device is asked (the current one if `device` is None) and its rules are those of the image that it
-    loads. num_sms: the device's own, or the first that the arch profile lists. ValueError for sizes outside the limits of
-    the rules, an unknown arch, or no device to ask.
+    Without `arch` the device is asked (the current one if `device` is None) and its rules are those of the image
+    that it loads. num_sms: the device's own, or the first that the arch profile lists. ValueError for sizes outside
+    the limits of the rules, an unknown arch, or no device to ask.
     """
     from tilewright_codegen.evaluate import ProblemError
     from tilewright_codegen.explain import explain as explain_problem

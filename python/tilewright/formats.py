@@ -1,6 +1,7 @@
 """The three 4-bit weight formats: code values, decision thresholds, block sizes.
 
-nf4 and fp4 are bitsandbytes' formats bit for bit; `fp4` is not the OCP E2M1 format, `e2m1` is. Codes are listed in code order.
+nf4 and fp4 are bitsandbytes' formats bit for bit; `fp4` is not the OCP E2M1 format, `e2m1` is. Codes are listed in
+code order.
 """
 
 from __future__ import annotations

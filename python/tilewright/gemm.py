@@ -12,6 +12,7 @@ from .state import QuantState
 _gemm_op = torch.ops.tilewright.gemm_4bit.default
 _dequantize_op = torch.ops.tilewright.dequantize_4bit.default
 _quantize_op = torch.ops.tilewright.quantize_4bit.default
+_AUTOCAST_DEVICES = ("cpu", "cuda")
 assert _ops.NATIVE is not None  # importing _ops is what registers the ops above
 
 
@@ -20,8 +21,9 @@ def quantize_4bit(
 ) -> tuple[torch.Tensor, QuantState]:
     """Quantises a weight [N, K] (float16, bfloat16 or float32) to 4 bits.
 
-    Returns the packed codes, uint8 [ceil(N * K / 2)], and the state that describes them. blocksize: 32 to 4096 for nf4 and fp4
-    (64 if None), 16 for e2m1. nested: quantise the absmax itself to 8 bits (nf4 and fp4). ValueError for a wrong option.
+    Returns the packed codes, uint8 [ceil(N * K / 2)], and the state that describes them. blocksize: 32 to 4096 for
+    nf4 and fp4 (64 if None), 16 for e2m1. nested: quantise the absmax itself to 8 bits (nf4 and fp4). ValueError
+    for a wrong option.
     """
     fmt = formats.get_format(quant_type)
     if weight.dim() != 2:
@@ -62,11 +64,12 @@ def gemm_4bit(
 ) -> torch.Tensor:
     """x [..., K] times the quantised weight [N, K] transposed, plus bias [N]; the result is [..., N] in x's dtype.
 
-    Accumulates in fp32 and rounds once. Under autocast x and bias are cast as torch.nn.functional.linear casts them. Gradients flow to
-    x and bias; the weight is a constant. RuntimeError names the argument that does not fit, before anything is launched.
+    Accumulates in fp32 and rounds once. Under autocast x and bias are cast as torch.nn.functional.linear casts
+    them. Gradients flow to x and bias; the weight is a constant. RuntimeError names the argument that does not fit,
+    before anything is launched.
     """
     device_type = x.device.type
-    if torch.is_autocast_enabled(device_type):
+    if device_type in _AUTOCAST_DEVICES and torch.is_autocast_enabled(device_type):
         x = x.to(torch.get_autocast_dtype(device_type))
     if bias is not None and bias.dtype != x.dtype:
         bias = bias.to(x.dtype)
@@ -82,8 +85,8 @@ def gemm_4bit(
 class _Gemm4bit(torch.autograd.Function):
     """gemm_4bit with gradients for the activations and the bias.
 
-    The packed weight is saved through save_for_backward, so that writing to it between forward and backward raises. The backward
-    is made of differentiable operations: second derivatives work.
+    The packed weight is saved through save_for_backward, so that writing to it between forward and backward raises.
+    The backward is made of differentiable operations: second derivatives work.
     """
 
     @staticmethod

@@ -13,8 +13,8 @@ from ._version import __version__
 def build_info() -> dict[str, Any]:
     """Version, native library, machine code, torch.
 
-    Asks no driver and creates no CUDA context. `native` is False for an install without the native library: then every op runs in
-    plain torch, also on CUDA tensors, and `statement` says so and why.
+    Asks no driver and creates no CUDA context. `native` is False for an install without the native library: then
+    every op runs in plain torch, also on CUDA tensors, and `statement` says so and why.
     """
     native = _ops.NATIVE
     if native.loaded:

@@ -17,8 +17,9 @@ _SCALES = ("absmax", "nested_absmax", "nested_code", "offset")
 class Linear4bit(torch.nn.Module):
     """y = x W^T + bias with W [out_features, in_features] held in 4 bits.
 
-    Make one with `Linear4bit.from_linear`. The packed codes and the scales are buffers: they move with the module and are part of
-    its state_dict, and `half()`, `bfloat16()` or `to(dtype)` change the bias only. The weight is not trained.
+    Make one with `Linear4bit.from_linear`. The packed codes and the scales are buffers: they move with the module
+    and are part of its state_dict, and `half()`, `bfloat16()` or `to(dtype)` change the bias only. The weight is
+    not trained.
     """
 
     weight: torch.Tensor

@@ -16,8 +16,8 @@ _CHUNK_ELEMENTS = 1 << 22
 def quantize(weight: torch.Tensor, blocksize: int, quant_type: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Packs `weight` (any float dtype, flattened row-major) into 4-bit codes.
 
-    Returns (uint8 [ceil(numel / 2)], scales, offset). nf4 and fp4: fp32 absmax per block, a last short block taken over its own
-    elements, and an empty offset. e2m1: uint8 e4m3 scales per 16 elements and the fp32 global scale.
+    Returns (uint8 [ceil(numel / 2)], scales, offset). nf4 and fp4: fp32 absmax per block, a last short block taken
+    over its own elements, and an empty offset. e2m1: uint8 e4m3 scales per 16 elements and the fp32 global scale.
     """
     fmt = formats.FORMATS[quant_type]
     flat = weight.detach().reshape(-1)
