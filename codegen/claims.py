@@ -71,6 +71,9 @@ class Binder:
         for key, field in (("from", "from_"), ("to", "to")):
             if hasattr(model, field):
                 self._known("outcome", getattr(model, field), layer.values, (*path, key))
+        if hasattr(model, "to") and model.from_ == model.to:
+            place = self.document.locate((*path, "to"))
+            self.sink.add("E104", place, "`from` and `to` are the same outcome; two are expected.")
 
     def _conditions(self, model: ClaimModel, path: ValuePath) -> dict[str, tuple[Cond, ...]]:
         resolver = Resolver(self.document, self.sink)
@@ -156,7 +159,7 @@ def _words_to_keys(text: str, sink: Sink) -> dict[str, Any]:
         return {}
     kind = words.pop(0) if words else ""
     model = CLAIM_MODELS.get(kind)
-    value: dict[str, Any] = {"claim": kind, "id": "command-line"}
+    value: dict[str, Any] = {"claim": kind, "id": re.sub("[^a-z0-9]+", "-", text.lower()).strip("-") or "claim"}
     order = list(model.positional) if model else []
     for word in words:
         key, equals, rest = word.partition("=")

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from .ir import Claim, SpecTree
-from .prove_dense import enumerate_goal, simplify
-from .prove_goals import FiresGoal, Goal
+from .prove_goals import Goal
+from .prove_single import FiresGoal
 from .prove_split import Bases, ProveError, split_claim
+from .prove_witness import simplify
 from .smt_solve import Answer, Problemset
 from .smt_space import import_z3
 
 Status: TypeAlias = Literal["proved", "counterexample", "unknown", "skipped"]
 DEFAULT_TIMEOUT = 10.0
-ENUMERATION_SECONDS = 5.0
+ENUMERATION_SECONDS = 10.0
+"""For all goals of a claim together."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Prover:
         wanted = claim.model.claim == "rule-fires"
         outcomes = []
         for goal in goals:
-            outcome = self._answer(goal, start + self.timeout)
+            outcome = self._answer(goal, start + self.timeout, ENUMERATION_SECONDS / len(goals))
             outcomes.append(outcome)
             if outcome.holds is not None and outcome.holds != wanted:
                 break
@@ -80,7 +82,7 @@ class Prover:
         archs = tuple(dict.fromkeys(g.arch for g in goals))
         return Verdict(claim, status, detail, witnesses, time.monotonic() - start, archs)
 
-    def _answer(self, goal: Goal, deadline: float) -> _Outcome:
+    def _answer(self, goal: Goal, deadline: float, enumeration: float) -> _Outcome:
         if goal.shortcut():
             return _Outcome(goal, False, how="rules")
         self._z3 = self._z3 or import_z3()
@@ -95,8 +97,9 @@ class Prover:
         arch = self.tree.archs.get(goal.arch)
         if arch is None:
             return _Outcome(goal, None)
-        until = time.monotonic() + ENUMERATION_SECONDS
-        count, hit = enumerate_goal(goal, arch, until)
+        from .prove_dense import enumerate_goal
+
+        count, hit = enumerate_goal(goal, arch, time.monotonic() + enumeration)
         return _Outcome(goal, True if hit else None, hit or (), "enumeration", count)
 
     def witness(self, outcome: _Outcome) -> Witness:
@@ -136,11 +139,15 @@ def _existential(prover: Prover, outcomes: list[_Outcome]) -> tuple[Status, str,
 
 
 def _told_proved(outcomes: list[_Outcome]) -> str:
-    archs = len({o.goal.arch for o in outcomes})
     plain = sum(o.how == "rules" for o in outcomes)
     solved = len(outcomes) - plain
     parts = [f"{plain} by equal or absent rules"] * bool(plain) + [f"{solved} by z3"] * bool(solved)
-    return f"{archs} arch{'s' if archs != 1 else ''}, {len(outcomes)} goals: {', '.join(parts)}"
+    archs = {o.goal.arch for o in outcomes}
+    return f"{_count(len(archs), 'arch')}, {_count(len(outcomes), 'goal')}: {', '.join(parts)}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 def _told_unknown(prover: Prover, open_goals: list[_Outcome]) -> str:

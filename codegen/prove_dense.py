@@ -1,9 +1,9 @@
-"""What is done when z3 gives no answer, and to make its answers readable: looking at many concrete problems."""
+"""What is done when z3 gives no answer: the goal over arrays of problems on the thresholds of the rules."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,28 +11,14 @@ import numpy as np
 from .expr import COMPARE, Compare, Cond, EnumWord, names
 from .ir import CUSTOM, FALLBACK, Arch, Family
 from .normal import ArchRules
-from .prove_goals import (
-    DifferGoal,
-    FiresGoal,
-    Goal,
-    ImpliesGoal,
-    LaunchGoal,
-    MonotoneGoal,
-    Region,
-    TransitionGoal,
-)
+from .prove_compare import DifferGoal, TransitionGoal
+from .prove_goals import Goal, Region
+from .prove_single import FiresGoal, ImpliesGoal, LaunchGoal, MonotoneGoal
 from .smt import Problem
 from .smt_solve import Problemset
 from .vector import ABSENT, Outcomes, decide_arrays, evaluate_arrays
 
 Arrays = Mapping[str, Any]
-TYPICAL: dict[str, tuple[int, ...]] = {
-    "M": (1, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
-    "N": (4096, 1024, 2048, 8192, 11008, 14336),
-    "K": (4096, 1024, 2048, 8192, 11008, 14336),
-    "blocksize": (64, 32, 128, 16),
-}
-"""Values that a reader would try first."""
 
 
 def enumerate_goal(goal: Goal, arch: Arch, deadline: float) -> tuple[int, Problemset | None]:
@@ -188,28 +174,3 @@ def _problem(family: Family, arrays: Arrays, shape: tuple[int, ...], index: tupl
         number = int(np.broadcast_to(np.asarray(arrays.get(item.name, 0)), shape)[index])
         found[item.name] = item.words[number] if item.is_enum else number
     return found
-
-
-def simplify(goal: Goal, problems: Problemset, arch: Arch | None) -> Problemset:
-    """The same finding for problems closer to real ones, where there are any."""
-    counts = arch.profile.sm_counts if arch else ()
-    order = ("num_sms", "blocksize", "K", "N", "M", "dtype")
-    for name in sorted(problems[0], key=lambda n: order.index(n) if n in order else len(order)):
-        if name not in goal.head.family.input_by_name:
-            continue
-        choices = counts if name == "num_sms" else TYPICAL.get(name) or goal.head.family.input_by_name[name].words
-        problems = _replace_first(problems, name, choices, goal.check)
-    return problems
-
-
-def _replace_first(problems: Problemset, name: str, choices: Iterable[Any], check: Callable[[Any], bool]) -> Problemset:
-    if len({p[name] for p in problems}) > 1:
-        return problems
-    for choice in choices:
-        changed = tuple({**p, name: choice} for p in problems)
-        try:
-            if check(changed):
-                return changed
-        except ValueError:
-            continue
-    return problems

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .claims import COMMAND_LINE
 from .expr import format_int
 from .ir import Family, SpecTree
 from .prove import Verdict, Witness
@@ -21,7 +22,8 @@ def render_text(tree: SpecTree, verdicts: Sequence[Verdict], specs: str, base: s
     for verdict in verdicts:
         lines.append(f"{WORDS[verdict.status]:<8} {verdict.claim.id}: {verdict.detail}")
         if verdict.status == "counterexample":
-            lines.append(f"  claimed at {verdict.claim.location}")
+            if verdict.claim.location.path != COMMAND_LINE:
+                lines.append(f"  claimed at {verdict.claim.location}")
             lines += [line for w in verdict.witnesses for line in _witness_lines(tree, verdict, w, specs, base)]
     for name in dict.fromkeys(v.claim.family for v in verdicts):
         lines.append(f"for every {domain(tree.families[name])} of {name}")

@@ -10,16 +10,9 @@ from typing import Any
 from .ir import Arch, Claim, Family, Layer, SpecTree
 from .models.claims import ClaimModel, ComparingClaim
 from .normal import ArchRules
-from .prove_goals import (
-    DifferGoal,
-    FiresGoal,
-    Goal,
-    ImpliesGoal,
-    LaunchGoal,
-    MonotoneGoal,
-    Region,
-    TransitionGoal,
-)
+from .prove_compare import DifferGoal, TransitionGoal
+from .prove_goals import Goal, Region
+from .prove_single import FiresGoal, ImpliesGoal, LaunchGoal, MonotoneGoal
 
 UNKNOWN = "unknown"
 

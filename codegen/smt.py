@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -65,15 +65,14 @@ class Outcomes:
 
 
 class FreeOutcomes(Outcomes):
-    """Any value, or none: what is known of a layer that is not looked into."""
+    """Any value where the gate holds: what is known of a layer whose rules are not looked into."""
 
-    def __init__(self, space: Space, name: str, values: tuple[Value, ...]) -> None:
-        z3 = space.z3
+    def __init__(self, encoder: Encoder, layer: Layer) -> None:
+        z3 = encoder.space.z3
+        super().__init__(encoder.of.possible(layer.name), LayerScope(encoder, layer).all(layer.gate))
         self._none = z3.BoolVal(False)
-        self._flags = {v: z3.Bool(f"{name}={v}") for v in values}
-        if values:
-            space.facts.append(z3.AtMost(*self._flags.values(), 1))
-        super().__init__(values, disj(z3, self._flags.values()))
+        self._flags = {v: z3.Bool(f"{layer.name}={v}") for v in self.values}
+        encoder.space.facts += [z3.AtMost(*self._flags.values(), 1), disj(z3, self._flags.values()) == self.active]
 
     def is_value(self, value: Value) -> Z3Bool:
         return self._flags.get(value, self._none)
@@ -133,20 +132,34 @@ class RuleOutcomes(Outcomes):
 
 
 class Encoder:
-    """One family on one arch over a set of problems. Layers are encoded when they are first asked for."""
+    """One family on one arch over a set of problems. Layers are encoded when they are first asked for.
+
+    The rules of layers in `left_open` are not looked into; where another encoder is given, its outcomes are taken.
+    """
 
     def __init__(
-        self, inputs: Problems, family: Family, arch: str, given: Mapping[str, Outcomes] | None = None
+        self,
+        inputs: Problems,
+        family: Family,
+        arch: str,
+        left_open: Iterable[str] = (),
+        agreeing: Encoder | None = None,
     ) -> None:
         self.inputs, self.family, self.arch = inputs, family, arch
         self.of = ArchRules(family, arch)
         self.space = inputs.space
-        self._outcomes: dict[str, Outcomes] = dict(given or {})
+        self._open, self._agreeing = frozenset(left_open), agreeing
+        self._outcomes: dict[str, Outcomes] = {}
 
     def outcomes(self, layer: str) -> Outcomes:
         if layer not in self._outcomes:
-            self._outcomes[layer] = RuleOutcomes(self, self.family.layer_by_name[layer])
+            self._outcomes[layer] = self._encode(self.family.layer_by_name[layer])
         return self._outcomes[layer]
+
+    def _encode(self, layer: Layer) -> Outcomes:
+        if layer.name not in self._open:
+            return RuleOutcomes(self, layer)
+        return self._agreeing.outcomes(layer.name) if self._agreeing else FreeOutcomes(self, layer)
 
     @cached_property
     def scope(self) -> LayerScope:
@@ -230,10 +243,9 @@ class LayerScope:
 
     def _binary(self, expr: Bin) -> Term:
         left = self.term(expr.left)
-        if expr.op == "//":
-            return self.space.quotient(left, self.term(expr.right).low)
-        if expr.op == "%":
-            return self.space.remainder(left, self.term(expr.right).low)
+        if expr.op in ("//", "%"):
+            divide = self.space.quotient if expr.op == "//" else self.space.remainder
+            return divide(left, self.term(expr.right).low)
         right = self.term(expr.right)
         return self.space.add(left, right) if expr.op == "+" else self.space.multiply(left, right)
 

@@ -43,6 +43,7 @@ def command(
     from ..diagnostics import SpecError
     from ..prove import Bases, ProveError, Prover, prove_all
     from ..prove_report import render_json, render_text
+    from ..smt_solve import EncodingError
     from ..smt_space import MissingSolverError, import_z3
 
     tree = load_or_exit(specs)
@@ -54,6 +55,8 @@ def command(
         fail(str(error))
     except ProveError as error:
         fail(str(error))
+    except EncodingError as error:
+        fail(f"{error}.", "this is a bug of tilewright, not of the specs; please report it")
     except SpecError as error:
         report(error.diagnostics, "text")
         sys.exit(EXIT_COUNTEREXAMPLE)
