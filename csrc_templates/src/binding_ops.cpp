@@ -4,6 +4,11 @@
 #include "binding_control.h"
 #include "binding_gemm_4bit.h"
 
+// The kernels' dispatch key. tests/python/test_binding.py drives the same code with CPU tensors.
+#ifndef TILEWRIGHT_DISPATCH_KEY
+#define TILEWRIGHT_DISPATCH_KEY "CUDA"
+#endif
+
 namespace tilewright::binding {
 
 namespace {
@@ -124,7 +129,7 @@ const char* register_ops() {
   for (const char* schema : kSchemas) {
     if (shim.library_def(definitions, schema) != 0) return "a schema was refused by torch";
   }
-  if (shim.library_init_impl("tilewright", "CUDA", __FILE__, __LINE__, &cuda) != 0) {
+  if (shim.library_init_impl("tilewright", TILEWRIGHT_DISPATCH_KEY, __FILE__, __LINE__, &cuda) != 0) {
     return "the CUDA kernels were refused by torch";
   }
   for (const Kernel& kernel : kCudaKernels) {

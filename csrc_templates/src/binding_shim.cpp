@@ -59,7 +59,11 @@ bool bind_constants(void* cpu) {
   return bind_constant(cpu, "aoti_torch_dtype_float16", shim.dtype_f16) &&
          bind_constant(cpu, "aoti_torch_dtype_bfloat16", shim.dtype_bf16) &&
          bind_constant(cpu, "aoti_torch_dtype_float32", shim.dtype_f32) &&
+         bind_constant(cpu, "aoti_torch_dtype_float64", shim.dtype_f64) &&
          bind_constant(cpu, "aoti_torch_dtype_uint8", shim.dtype_u8) &&
+         bind_constant(cpu, "aoti_torch_dtype_int8", shim.dtype_i8) &&
+         bind_constant(cpu, "aoti_torch_dtype_int32", shim.dtype_i32) &&
+         bind_constant(cpu, "aoti_torch_dtype_int64", shim.dtype_i64) &&
          bind_constant(cpu, "aoti_torch_dtype_float8_e4m3fn", shim.dtype_e4m3) &&
          bind_constant(cpu, "aoti_torch_device_type_cuda", shim.device_cuda);
 }

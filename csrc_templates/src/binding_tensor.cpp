@@ -52,7 +52,11 @@ const char* dtype_name(int32_t dtype) {
   if (dtype == shim.dtype_f16) return "float16";
   if (dtype == shim.dtype_bf16) return "bfloat16";
   if (dtype == shim.dtype_f32) return "float32";
+  if (dtype == shim.dtype_f64) return "float64";
   if (dtype == shim.dtype_u8) return "uint8";
+  if (dtype == shim.dtype_i8) return "int8";
+  if (dtype == shim.dtype_i32) return "int32";
+  if (dtype == shim.dtype_i64) return "int64";
   if (dtype == shim.dtype_e4m3) return "float8_e4m3fn";
   return "another dtype";
 }

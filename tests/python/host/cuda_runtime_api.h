@@ -1,0 +1,24 @@
+// The part of the CUDA runtime that the binding's host files use, for a build without CUDA.
+#pragma once
+
+typedef struct CUstream_st* cudaStream_t;
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorSymbolNotFound = 500,
+  cudaErrorNotSupported = 801,
+};
+
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrComputeCapabilityMinor = 76,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+};
+
+extern "C" {
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaGetLastError();
+const char* cudaGetErrorString(cudaError_t error);
+}
