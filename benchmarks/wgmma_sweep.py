@@ -54,7 +54,7 @@ class Args(ctypes.Structure):
 
 class Info(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int) for name in
-                ("mt", "nt", "kc", "stages", "cluster_n", "split_k", "occupancy", "smem_bytes")]
+                ("mt", "nt", "kc", "stages", "cluster_n", "split_k", "occupancy", "lut_parts", "smem_bytes")]
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,8 @@ def check_one(h: Harness, name: str, m: int, n: int, k: int, dtype: torch.dtype,
 h_errors: list[tuple[torch.dtype, str, float]] = []
 
 
-def check(h: Harness, names: list[str]) -> int:
-    """Every tile over sizes, formats and epilogues; prints what fails."""
+def check(h: Harness, names: list[str], passed: Path | None) -> int:
+    """Every tile over sizes, formats and epilogues; prints what fails and appends the names that pass to a file."""
     torch.backends.cuda.matmul.allow_tf32 = False
     bf16, fp16 = torch.bfloat16, torch.float16
     failures = cases = 0
@@ -188,6 +188,7 @@ def check(h: Harness, names: list[str]) -> int:
             dict(m=mt + 9, n=2 * nt + 16, k=64 * 9, dtype=bf16, quant="e2m1", bias=True),
             dict(m=mt, n=2 * nt, k=1024, dtype=fp16, quant="e2m1"),
         ]
+        before = failures
         for run in runs:
             cases += 1
             message = check_one(h, name, **run)
@@ -196,6 +197,9 @@ def check(h: Harness, names: list[str]) -> int:
                 print(f"FAIL {name} {run}: {message}", flush=True)
                 if failures > 40:
                     return failures
+        if passed is not None and failures == before:
+            with passed.open("a") as file:
+                file.write(name + "\n")
     for dtype in (bf16, fp16):
         for quant in ("nf4", "fp4", "e2m1"):
             errors = [e for d, q, e in h_errors if d is dtype and q == quant]
@@ -266,14 +270,19 @@ def floor_us(m: int, n: int, k: int) -> float:
     return max(read / 4.43e6, 2 * m * n * k / 817e6)
 
 
-def candidates(h: Harness, m: int, names: list[str]) -> list[str]:
-    """Tiles worth a try at m rows: the smallest that holds m, and a size either way."""
-    sizes = sorted({h.info[x].mt for x in names})
-    if m <= 64:
-        return [x for x in names if h.info[x].mt == m]
-    if m <= 256:
-        return [x for x in names if 64 <= h.info[x].mt <= m and h.info[x].split_k * h.info[x].nt < 1024]
-    return [x for x in names if h.info[x].mt >= 96 and h.info[x].split_k == 1] if sizes else []
+def candidates(h: Harness, m: int, n: int, names: list[str]) -> list[str]:
+    """Tiles worth a try at m rows: those whose size and number of blocks are not plainly wrong."""
+
+    def fits(tile: Info) -> bool:
+        blocks = -(-m // tile.mt) * -(-n // tile.nt) * tile.split_k
+        slots = h.sms * tile.occupancy
+        if tile.split_k > 1 and blocks > slots or tile.cluster_n > 1 and blocks < 8:
+            return False
+        if m <= 64:
+            return bool(tile.mt == m and (blocks > slots / 5 or tile.split_k == 8))
+        return bool(m / 4 <= tile.mt <= m or (m > 256 and tile.mt >= 96)) and blocks > slots / 4
+
+    return [x for x in names if fits(h.info[x])]
 
 
 def time_all(h: Harness, names: list[str], shapes: list[tuple[int, int]], rows: list[int], rounds: int,
@@ -282,11 +291,11 @@ def time_all(h: Harness, names: list[str], shapes: list[tuple[int, int]], rows: 
     for n, k in shapes:
         timer = Timer(h, n, k)
         for m in rows:
-            chosen = candidates(h, m, names)
+            chosen = candidates(h, m, n, names)
             estimate = max(6.0, 1.6 * floor_us(m, n, k))
             times = timer.medians(["dense", *chosen], m, estimate, rounds)
             result[f"{n}x{k}|{m}"] = {"floor": floor_us(m, n, k), **times}
-            best = sorted((t, x) for x, t in times.items() if x != "dense")[:4]
+            best = sorted((t, x) for x, t in times.items() if x != "dense")[:3]
             ranked = " ".join(f"{x}={t:.2f}" for t, x in best)
             print(f"{n}x{k} m{m} floor {floor_us(m, n, k):.2f} dense {times['dense']:.2f} | "
                   f"{times['dense'] / best[0][0]:.2f}x {ranked}", flush=True)
@@ -311,7 +320,8 @@ def host(h: Harness, names: list[str]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", type=Path, required=True)
-    parser.add_argument("--tiles", default="", help="comma-separated tile names; all when empty")
+    parser.add_argument("--tiles", default="", help="comma-separated tile names, or @FILE of them; all when empty")
+    parser.add_argument("--part", default="0/1", help="i/n: every n-th tile from the i-th")
     parser.add_argument("--shapes", default="", help="comma-separated NxK; the grid when empty")
     parser.add_argument("--rows", default="", help="comma-separated M; the grid when empty")
     parser.add_argument("--rounds", type=int, default=9)
@@ -320,11 +330,13 @@ def main() -> int:
     options = parser.parse_args()
     torch.manual_seed(torch.seed() % 2**31)
     h = Harness(options.library)
-    names = [x for x in options.tiles.split(",") if x] or list(h.names)
+    listed = Path(options.tiles[1:]).read_text().split() if options.tiles[:1] == "@" else options.tiles.split(",")
+    part, parts = (int(x) for x in options.part.split("/"))
+    names = ([x for x in h.names if x in listed] if options.tiles else list(h.names))[part::parts]
     shapes = [(int(s.split("x")[0]), int(s.split("x")[1])) for s in options.shapes.split(",") if s] or SHAPES
     rows = [int(m) for m in options.rows.split(",") if m] or ROWS
     if options.action == "check":
-        return 1 if check(h, names) else 0
+        return 1 if check(h, names, options.out) else 0
     if options.action == "host":
         host(h, names)
         return 0

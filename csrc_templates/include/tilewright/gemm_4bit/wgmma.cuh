@@ -78,6 +78,23 @@ class WgmmaProducer {
   RingPosition<Config::kStages> ring_;
 };
 
+// Entry `byte`: the two elements of a byte of codes, once per lane. All threads of the block; the caller synchronises.
+template <class Element, int kThreads>
+__device__ __forceinline__ void fill_byte_table(uint32_t table, QuantType quant_type) {
+  const dequant::NibbleTables tables = dequant::nibble_tables<Element>(quant_type);
+  for (int item = static_cast<int>(threadIdx.x); item < 256 * 8; item += kThreads) {
+    const uint32_t byte = static_cast<uint32_t>(item) >> 3;
+    uint32_t entry, unused;
+    if (quant_type == QuantType::kE2m1) {
+      dequant::expand_four<false>(tables, byte, entry, unused);
+    } else {
+      dequant::expand_four<true>(tables, byte, entry, unused);
+    }
+    const float word = __uint_as_float(entry);
+    ptx::sts_float4(table + byte * 256 + (item & 7) * 16, word, word, word, word);
+  }
+}
+
 template <class Config, bool kBlock16>
 __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccupancy)
     gemm_4bit_wgmma_kernel(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_w,
@@ -106,6 +123,10 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
     const QuantType quant_type = kBlock16 ? QuantType::kE2m1 : params.quant_type;
     auto* tables = reinterpret_cast<dequant::NibbleTables*>(dynamic_smem + (shared.tables() - window));
     tables[0] = tables[1] = dequant::nibble_tables<typename Config::Element>(quant_type);
+  }
+  if constexpr (Config::kLutParts > 0) {
+    fill_byte_table<typename Config::Element, Geometry::kThreads>(
+        shared.byte_table(), kBlock16 ? QuantType::kE2m1 : params.quant_type);
   }
   if (params.source.kind == dequant::ScaleKind::kNestedAbsmax) {
     ptx::wait_for_dependencies();
@@ -250,8 +271,8 @@ struct EngineLauncher<Engine::kWgmma> {
     int fit = device < kMaxDevices ? fitting[device].load(std::memory_order_relaxed) : 0;
     if (fit == 0) {
       const auto launch = kernels::WgmmaLaunchShape<Config>::at(WgmmaGeometry<Config>::kCluster);
-      if (const cudaError_t error = host::max_active_clusters(kernel, launch, fit); error != cudaSuccess) return error;
-      if (fit < 1) return cudaErrorNotSupported;
+      if (const cudaError_t error = host::max_active_clusters(kernel, launch, device, fit); error != cudaSuccess) return error;
+      if (fit < 1) return cudaErrorLaunchOutOfResources;
       if (device < kMaxDevices) fitting[device].store(fit, std::memory_order_relaxed);
     }
     if (fit < clusters) clusters = fit;

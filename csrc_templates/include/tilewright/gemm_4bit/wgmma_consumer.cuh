@@ -31,6 +31,8 @@ class WgmmaConsumer {
     row_ = consumer * 64 + (thread >> 5) * 16 + (thread >> 2 & 7);
     const uint32_t quad_lane = thread & 3;
     own_bytes_ = quad_lane | (quad_lane + 4) << 4;
+    entry_bytes_ = 0x5504u | quad_lane << 4;
+    entry_lane_ = (threadIdx.x & 31) * 4;
     // Two copies, so that the compiler cannot know the tables to be the same in all lanes: it would keep them in uniform
     // registers, of which a permute takes only one.
     const uint32_t tables = shared.tables() + (quad_lane & 1) * sizeof(dequant::NibbleTables);
@@ -94,20 +96,30 @@ class WgmmaConsumer {
       for (int row = 0; row < 2; ++row) {
         // The four lanes of a quad read the same 16 bytes; lane t owns byte t of every word.
         const uint4 words = ptx::lds_128(rows + row * 8 * kRowBytes + at);
-        expand_eight(fragment, 2 * half, row, ptx::prmt(words.x, words.y, own_bytes_), pair[row]);
-        expand_eight(fragment, 2 * half + 1, row, ptx::prmt(words.z, words.w, own_bytes_), pair[row]);
+        expand_pair(fragment, 2 * half, row, words.x, words.y, pair[row]);
+        expand_pair(fragment, 2 * half + 1, row, words.z, words.w, pair[row]);
       }
     }
   }
 
-  // Two bytes of codes to the two registers of one row in fragment `part` (16 in k).
-  __device__ __forceinline__ void expand_eight(uint32_t (&fragment)[16], int part, int row, uint32_t codes,
-                                               const uint32_t (&pair)[Scales::kPerStep]) const {
+  // This thread's byte of two words of codes to the two registers of one row in fragment `part` (16 in k).
+  __device__ __forceinline__ void expand_pair(uint32_t (&fragment)[16], int part, int row, uint32_t word0, uint32_t word1,
+                                              const uint32_t (&pair)[Scales::kPerStep]) const {
     uint32_t first, second;
-    dequant::expand_four<!kBlock16>(tables_, codes, first, second);
+    if (part < Config::kLutParts) {
+      first = look_up(word0);
+      second = look_up(word1);
+    } else {
+      dequant::expand_four<!kBlock16>(tables_, ptx::prmt(word0, word1, own_bytes_), first, second);
+    }
     const uint32_t scale = pair[kBlock16 ? part : 0];
     fragment[4 * part + row] = multiply_pair<Element>(first, scale);
     fragment[4 * part + 2 + row] = multiply_pair<Element>(second, scale);
+  }
+
+  // Entry `byte` of the byte table in this lane's bank: one permute makes the offset byte * 256 + lane * 4.
+  __device__ __forceinline__ uint32_t look_up(uint32_t word) const {
+    return ptx::lds_constant_word(shared_.byte_table() + ptx::prmt(word, entry_lane_, entry_bytes_));
   }
 
   // Tells every block that writes into this stage that this warp has read it.
@@ -129,7 +141,7 @@ class WgmmaConsumer {
   dequant::NibbleTables tables_;
   float offset_;
   int row_;
-  uint32_t own_bytes_;
+  uint32_t own_bytes_, entry_bytes_, entry_lane_;
 };
 
 }  // namespace tilewright::kernels

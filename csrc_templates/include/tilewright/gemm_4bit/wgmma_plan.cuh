@@ -41,6 +41,7 @@ struct WgmmaShared {
   __device__ __forceinline__ uint32_t output(int consumer) const {
     return base + Geometry::kOutputOffset + consumer * Geometry::kOutputBytes;
   }
+  __device__ __forceinline__ uint32_t byte_table() const { return base + Geometry::kByteTableOffset; }
   __device__ __forceinline__ uint32_t tables() const { return base + Geometry::kTablesOffset; }
   __device__ __forceinline__ uint32_t nested_code() const { return base + Geometry::kNestedCodeOffset; }
   __device__ __forceinline__ uint32_t full(int slot) const { return base + Geometry::kBarrierOffset + slot * 8; }

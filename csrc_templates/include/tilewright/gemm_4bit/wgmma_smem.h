@@ -12,22 +12,27 @@ namespace tilewright {
 //   kClusterN     blocks of a cluster that share one tile of A, each with its own kNt weight rows
 //   kSplitK       blocks of a cluster that share one output tile, each with its part of k
 //   kOccupancy    blocks per multiprocessor the registers are sized for
+//   kLutParts     of every four groups of 16 in k, how many are expanded through a table of byte values in shared memory
+//                 instead of byte permutes (0..4): the two use different units
 template <class Tile>
 struct WgmmaGeometry {
   static constexpr int kConsumers = Tile::kNt / 64;
   static constexpr int kThreads = 128 * (1 + kConsumers);
   static constexpr int kCluster = Tile::kClusterN * Tile::kSplitK;
 
-  // Registers per thread after reallocation, from 512 per four warps of a multiprocessor.
-  static constexpr int kRegisterShare = 512 / Tile::kOccupancy;
+  // Registers per thread. A block owns what its threads are launched with, a multiple of 8 each; the producer gives some
+  // up and the consumers take them. Asking for more than the block owns would wait for ever.
+  static constexpr int kLaunchRegisters = 512 / Tile::kOccupancy / (1 + kConsumers) / 8 * 8;
   static constexpr int kProducerRegisters = kConsumers % 2 == 0 ? 24 : kConsumers == 1 ? 40 : 32;
-  static constexpr int kConsumerFit = (kRegisterShare - kProducerRegisters) / kConsumers / 8 * 8;
+  static constexpr int kConsumerFit =
+      (kLaunchRegisters * (1 + kConsumers) - kProducerRegisters) / kConsumers / 8 * 8;
   static constexpr int kConsumerRegisters = kConsumerFit > 240 ? 240 : kConsumerFit;
 
   // Dynamic shared memory, in this order:
   //   stages x A        kKc / 64 panels of kMt rows of 128 swizzled bytes; the split-k exchange lies over this and W
   //   stages x W        kNt rows of kKc / 2 packed bytes
   //   output            per consumer kOutputRows rows of 128 swizzled bytes
+  //   byte table        with kLutParts: 256 entries of 256 bytes, the first 128 of them one word per lane
   //   code tables       two copies of 8 words
   //   nested code       256 floats
   //   barriers          full and empty, one of each per stage
@@ -42,7 +47,9 @@ struct WgmmaGeometry {
   static constexpr int kAOffset = 0;
   static constexpr int kWOffset = kAOffset + Tile::kStages * kAStageBytes;
   static constexpr int kOutputOffset = kStagesBytes > kExchangeBytes ? kStagesBytes : kExchangeBytes;
-  static constexpr int kTablesOffset = kOutputOffset + kConsumers * kOutputBytes;
+  static constexpr int kByteTableOffset = kOutputOffset + kConsumers * kOutputBytes;
+  static constexpr int kByteTableBytes = Tile::kLutParts > 0 ? 256 * 256 : 0;
+  static constexpr int kTablesOffset = kByteTableOffset + kByteTableBytes;
   static constexpr int kNestedCodeOffset = kTablesOffset + 64;
   static constexpr int kBarrierOffset = kNestedCodeOffset + 256 * 4;
   static constexpr int kUsedBytes = kBarrierOffset + 2 * Tile::kStages * 8;

@@ -47,7 +47,18 @@ cudaError_t launch_cluster_kernel(void (*kernel)(Params...), const ClusterLaunch
 }
 
 // How many clusters of `launch` the current device holds at once.
-inline cudaError_t max_active_clusters(const void* kernel, const ClusterLaunch& launch, int& clusters) {
+inline cudaError_t max_active_clusters(const void* kernel, const ClusterLaunch& launch, int device, int& clusters) {
+  if (launch.cluster == 1) {
+    int sms = 0, per_sm = 0;
+    cudaError_t error = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+    if (error == cudaSuccess) {
+      error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, kernel, static_cast<int>(launch.block.x),
+                                                            static_cast<size_t>(launch.smem_bytes));
+    }
+    if (error != cudaSuccess) (void)cudaGetLastError();
+    clusters = sms * per_sm;
+    return error;
+  }
   cudaLaunchAttribute attributes[2];
   const cudaLaunchConfig_t config = launch_config(launch, nullptr, attributes);
   const cudaError_t error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);

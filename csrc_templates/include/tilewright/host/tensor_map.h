@@ -35,10 +35,10 @@ inline EncodeTiled encode_tiled() {
   return function;
 }
 
-// cudaErrorNotSupported without an encoder, cudaErrorInvalidValue when the driver refuses the shape or alignment.
+// cudaErrorSymbolNotFound without an encoder, cudaErrorInvalidValue when the driver refuses the shape or alignment.
 inline cudaError_t make_tensor_map(const TensorMapKey& key, CUtensorMap& map) {
   const EncodeTiled encode = encode_tiled();
-  if (encode == nullptr) return cudaErrorNotSupported;
+  if (encode == nullptr) return cudaErrorSymbolNotFound;
   const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(key.columns), static_cast<cuuint64_t>(key.rows)};
   const cuuint64_t strides[1] = {static_cast<cuuint64_t>(key.row_bytes)};
   const cuuint32_t box[2] = {key.box_columns, key.box_rows};

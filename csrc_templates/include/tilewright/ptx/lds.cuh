@@ -18,6 +18,31 @@ __device__ __forceinline__ float lds_constant_float(uint32_t address) {
   return value;
 }
 
+__device__ __forceinline__ uint32_t lds_8(uint32_t address) {
+  uint32_t value;
+  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(value) : "r"(address));
+  return value;
+}
+
+__device__ __forceinline__ uint32_t lds_32(uint32_t address) {
+  uint32_t value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address));
+  return value;
+}
+
+// As lds_32, for memory that no longer changes: the compiler may move or merge these.
+__device__ __forceinline__ uint32_t lds_constant_32(uint32_t address) {
+  uint32_t value;
+  asm("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address));
+  return value;
+}
+
+__device__ __forceinline__ uint32_t lds_constant_word(uint32_t address) {
+  uint32_t value;
+  asm("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address));
+  return value;
+}
+
 __device__ __forceinline__ uint2 lds_64(uint32_t address) {
   uint2 value;
   asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(value.x), "=r"(value.y) : "r"(address));
