@@ -26,4 +26,12 @@ __device__ __forceinline__ uint32_t rotate_right(uint32_t word, uint32_t count) 
   return result;
 }
 
+// (word & kMask) | other, in one instruction that the compiler does not split.
+template <uint32_t kMask>
+__device__ __forceinline__ uint32_t merge_masked(uint32_t word, uint32_t other) {
+  uint32_t result;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(result) : "r"(word), "n"(kMask), "r"(other));
+  return result;
+}
+
 }  // namespace tilewright::ptx

@@ -34,4 +34,11 @@ __device__ __forceinline__ void tma_prefetch_2d(const void* map, int x, int y) {
   asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(map), "r"(x), "r"(y) : "memory");
 }
 
+// Copies `bytes` (a multiple of 16, both addresses 16-byte aligned) and counts them at `barrier`.
+__device__ __forceinline__ void bulk_load(uint32_t destination, const void* source, uint32_t bytes, uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(destination),
+               "l"(source), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
 }  // namespace tilewright::ptx

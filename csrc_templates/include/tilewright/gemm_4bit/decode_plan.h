@@ -1,0 +1,82 @@
+// What a launch of the decode engine decides on the host: shared memory, the ring of stages, the share of each block.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/gemm_4bit/args.h"
+
+namespace tilewright {
+
+// The part of a decode tile that is compiled in. A warp multiplies 16 rows of the weight by up to kMb rows of A over
+// kKb blocks of 64 in k; a block has kWarpsK warps along k and kWarpsN along n.
+template <class T, int mb, int kb, int warps_k, int warps_n, int lut, int occupancy>
+struct DecodeShape {
+  using Element = T;
+  static constexpr int kMb = mb;
+  static constexpr int kKb = kb;
+  static constexpr int kWarpsK = warps_k;
+  static constexpr int kWarpsN = warps_n;
+  static constexpr int kLut = lut;  // 0: byte permutes; 1: a table in shared memory for half of the rows; 2: for all
+  static constexpr int kOccupancy = occupancy;
+
+  static constexpr int kColumnTiles = kMb / 8;
+  static constexpr int kWarps = kWarpsK * kWarpsN;
+  static constexpr int kThreads = kWarps * 32;
+  static constexpr int kStageRows = 16 * kWarpsN;
+  static constexpr int kQuads = kWarpsN * kColumnTiles * 32;  // float4 of results of a stage
+  static_assert(kMb % 8 == 0 && kQuads <= kThreads, "one thread sums each quad");
+};
+
+// The part that is chosen at launch.
+struct DecodeTuning {
+  int cluster;  // blocks that share the rows and split k
+  int ring_kb;  // shared memory for weights and scales in flight
+  int bulk;     // 1: weights by bulk copies, 0: by 16-byte asynchronous copies
+};
+
+constexpr int kDecodeMaxStages = 32;
+
+// Dynamic shared memory, in this order: barriers, nested code, sums received, sums of the warps, table, ring, slack that
+// idle lanes may read.
+template <class Shape>
+struct DecodeSmem {
+  static constexpr int kBarrierBytes = 384;  // one for each stage, two for the sums received
+  static constexpr int kNestedOffset = kBarrierBytes;
+  static constexpr int kReceivedOffset = kNestedOffset + 1024;
+  static constexpr int kReceivedBytes = 2 * Shape::kQuads * 16;
+  static constexpr int kPartialOffset = kReceivedOffset + kReceivedBytes;
+  static constexpr int kPartialBytes = 2 * Shape::kWarpsK * Shape::kQuads * 16;
+  static constexpr int kLutOffset = kPartialOffset + kPartialBytes;
+  static constexpr int kLutBytes = Shape::kLut > 0 ? 256 * 128 : 0;
+  static constexpr int kRingOffset = kLutOffset + kLutBytes;
+  static constexpr int kSlackBytes = 512;
+  static constexpr int bytes(int ring_kb) { return kRingOffset + ring_kb * 1024 + kSlackBytes; }
+};
+
+struct DecodeParams {
+  const void* a;
+  const uint8_t* b;
+  const uint8_t* scales;
+  const float* nested_absmax;
+  const float* nested_code;
+  const float* offset;
+  const void* bias;
+  void* out;
+  int64_t lda;
+  int64_t scale_bytes;     // of the whole array
+  int m, n;
+  int blocks;              // k / 64
+  int scales_per_row;
+  int scale_size;          // bytes of one scale
+  int block_shift;         // log2(blocksize / 64), for blocksizes from 64 on
+  int clusters;            // in the grid
+  int stages;
+  int stage_bytes;
+  int weight_stride;       // bytes between rows of a stage: 32 more than a multiple of 128, so that the 32-byte pieces of
+                           // four rows lie in different banks
+  int scale_stride;        // likewise an odd multiple of 16
+  QuantType quant_type;
+  int bulk;
+};
+
+}  // namespace tilewright

@@ -1,0 +1,226 @@
+// The arithmetic of one decode warp: 16 rows of packed weights times up to kMb rows of A, over its part of k.
+//
+// The weight is the 16-row operand of mma.m16n8k16, A the 8-column one. Both sides agree on an order of k in which the
+// codes that a lane needs lie side by side: of each 64 in k, lane t of a quad owns 16 t .. 16 t + 15 (blocksize 32: 8 t ..
+// 8 t + 7 of each 32), and the j-th mma takes four of them from every lane.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/dequant/nibble_tables.cuh"
+#include "tilewright/gemm_4bit/decode_plan.h"
+#include "tilewright/ptx/bits.cuh"
+#include "tilewright/ptx/lds.cuh"
+#include "tilewright/ptx/mma.cuh"
+
+namespace tilewright::kernels {
+
+enum class DecodeKind : int {
+  kBlock64,        // absmax blocks of 64 or more: the scale multiplies the fp32 sum of 64 products
+  kBlock64Nested,  // the same, nested
+  kBlock32,        // absmax blocks of 32, nested or not
+  kE2m1,           // e4m3 blocks of 16: code * scale is exact in 16 bits, so the scale multiplies the operand
+};
+
+constexpr int kDecodeStepBytes = 32;  // of packed codes in 64 of k
+
+// Codes to pairs of elements, by table or by permutes.
+template <class Element, bool kHighNibbleFirst>
+struct DecodeExpander {
+  dequant::NibbleTables tables;
+  uint32_t lut;       // the table of all bytes, one copy per bank: entry `byte` of lane l is 128 byte + 4 l further
+  uint32_t lut_lane;  // 4 l
+
+  template <bool kFromLut>
+  __device__ __forceinline__ void expand(uint32_t word, uint32_t (&pairs)[4]) const {
+    if constexpr (kFromLut) {
+      pairs[0] = entry(word << 7);
+      pairs[1] = entry(word >> 1);
+      pairs[2] = entry(word >> 9);
+      pairs[3] = entry(word >> 17);
+    } else {
+      dequant::expand_four<kHighNibbleFirst>(tables, word, pairs[0], pairs[1]);
+      dequant::expand_four<kHighNibbleFirst>(tables, word >> 16, pairs[2], pairs[3]);
+    }
+  }
+
+  // The byte is in bits 7 to 14. One three-input operation makes the offset; the base is added by the load.
+  __device__ __forceinline__ uint32_t entry(uint32_t shifted) const {
+    return ptx::lds_constant_32(lut + ptx::merge_masked<0x7f80u>(shifted, lut_lane));
+  }
+};
+
+// An e4m3 byte as two equal elements.
+template <class Element>
+__device__ __forceinline__ uint32_t e4m3_pair(uint32_t byte);
+
+template <>
+__device__ __forceinline__ uint32_t e4m3_pair<__half>(uint32_t byte) {
+  const uint32_t bits = (byte & 0x80u) << 8 | (byte & 0x7fu) << 7;  // the value / 256, subnormals included
+  const uint32_t pair = (byte & 0x7fu) == 0x7fu ? 0x7fff7fffu : bits << 16 | bits;
+  const __half2 scaled = __hmul2(*reinterpret_cast<const __half2*>(&pair), __float2half2_rn(256.0f));
+  return *reinterpret_cast<const uint32_t*>(&scaled);
+}
+
+template <>
+__device__ __forceinline__ uint32_t e4m3_pair<__nv_bfloat16>(uint32_t byte) {
+  const uint32_t bits = (byte & 0x80u) << 8 | (byte & 0x7fu) << 4;  // the value / 2^120
+  const uint32_t pair = (byte & 0x7fu) == 0x7fu ? 0x7fff7fffu : bits << 16 | bits;
+  const __nv_bfloat162 scaled =
+      __hmul2(*reinterpret_cast<const __nv_bfloat162*>(&pair), __float2bfloat162_rn(0x1p120f));
+  return *reinterpret_cast<const uint32_t*>(&scaled);
+}
+
+__device__ __forceinline__ uint32_t multiply_pairs(__half, uint32_t x, uint32_t y) {
+  const __half2 product = __hmul2(*reinterpret_cast<const __half2*>(&x), *reinterpret_cast<const __half2*>(&y));
+  return *reinterpret_cast<const uint32_t*>(&product);
+}
+
+__device__ __forceinline__ uint32_t multiply_pairs(__nv_bfloat16, uint32_t x, uint32_t y) {
+  const __nv_bfloat162 product =
+      __hmul2(*reinterpret_cast<const __nv_bfloat162*>(&x), *reinterpret_cast<const __nv_bfloat162*>(&y));
+  return *reinterpret_cast<const uint32_t*>(&product);
+}
+
+// The rows of A over this warp's part of k, as mma operands in registers. Rows past m and blocks past the part are zeros.
+template <class Shape, DecodeKind kKind>
+struct DecodeActivations {
+  uint32_t pairs[Shape::kKb][Shape::kColumnTiles][8];
+
+  __device__ __forceinline__ void load(const DecodeParams& params, int first_block, int count, int lane) {
+    using Element = typename Shape::Element;
+    const int t = lane & 3;
+#pragma unroll
+    for (int c = 0; c < Shape::kColumnTiles; ++c) {
+      const int row = c * 8 + (lane >> 2);
+      const Element* source = static_cast<const Element*>(params.a) + row * params.lda + first_block * 64;
+#pragma unroll
+      for (int b = 0; b < Shape::kKb; ++b) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const int k = b * 64 + (kKind == DecodeKind::kBlock32 ? h * 32 + t * 8 : t * 16 + h * 8);
+          uint4 value{0, 0, 0, 0};
+          if (row < params.m && b < count) value = *reinterpret_cast<const uint4*>(source + k);
+          pairs[b][c][4 * h] = value.x;
+          pairs[b][c][4 * h + 1] = value.y;
+          pairs[b][c][4 * h + 2] = value.z;
+          pairs[b][c][4 * h + 3] = value.w;
+        }
+      }
+    }
+  }
+};
+
+// The scales of a lane's two rows for every block of its part: fp32 values, or e4m3 pairs. Zero past the part, so that
+// whatever lies in shared memory there counts for nothing.
+template <class Shape, DecodeKind kKind>
+struct DecodeScales {
+  static constexpr int kParts = kKind == DecodeKind::kBlock32 ? 2 : 1;
+  float values[2][Shape::kKb][kParts];
+
+  // `rows`: shared addresses of the first scale of the block's part of k; `row`: weight row of rows[0].
+  __device__ __forceinline__ void load(const DecodeParams& params, const uint32_t (&rows)[2], int row, int rank_block,
+                                       int first_block, int count, uint32_t nested_code, int lane) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+#pragma unroll
+      for (int b = 0; b < Shape::kKb; ++b) {
+#pragma unroll
+        for (int h = 0; h < kParts; ++h) {
+          const bool inside = b < count;
+          const int block = first_block + (inside ? b : 0);
+          if constexpr (kKind == DecodeKind::kE2m1) {
+            const uint32_t byte = ptx::lds_8(rows[r] + (block - rank_block) * 4 + (lane & 3));
+            values[r][b][h] = __uint_as_float(inside ? e4m3_pair<typename Shape::Element>(byte) : 0u);
+          } else {
+            const int first = kKind == DecodeKind::kBlock32 ? rank_block * 2 : rank_block >> params.block_shift;
+            const int index = (kKind == DecodeKind::kBlock32 ? block * 2 + h : block >> params.block_shift) - first;
+            float value;
+            if (kKind == DecodeKind::kBlock64 || (kKind == DecodeKind::kBlock32 && params.nested_absmax == nullptr)) {
+              value = ptx::lds_float(rows[r] + index * 4);
+            } else {
+              const int last = params.n - 1;
+              const int64_t flat = static_cast<int64_t>(min(row + 8 * r, last)) * params.scales_per_row + first + index;
+              const float outer = __ldg(params.nested_absmax + (flat >> 8));
+              const float code = ptx::lds_float(nested_code + ptx::lds_8(rows[r] + index) * 4);
+              value = __fadd_rn(__fmul_rn(code, outer), __ldg(params.offset));
+            }
+            values[r][b][h] = inside ? value : 0.0f;
+          }
+        }
+      }
+    }
+  }
+};
+
+// acc[c] (16 x 8 per column tile, in mma order) = the weight's 16 rows times A over the warp's blocks.
+// `rows`: shared addresses of this lane's codes in its two rows, at the warp's first block.
+template <class Shape, DecodeKind kKind>
+__device__ __forceinline__ void decode_tile(float (&acc)[Shape::kColumnTiles][4], const uint32_t (&rows)[2],
+                                            const DecodeActivations<Shape, kKind>& activations,
+                                            const DecodeScales<Shape, kKind>& scales,
+                                            const DecodeExpander<typename Shape::Element,
+                                                                 kKind != DecodeKind::kE2m1>& expander) {
+  using Element = typename Shape::Element;
+  constexpr int kColumns = Shape::kColumnTiles;
+#pragma unroll
+  for (int c = 0; c < kColumns; ++c) acc[c][0] = acc[c][1] = acc[c][2] = acc[c][3] = 0.0f;
+#pragma unroll
+  for (int b = 0; b < Shape::kKb; ++b) {
+    uint32_t words[2][2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if constexpr (kKind == DecodeKind::kBlock32) {
+        words[r][0] = ptx::lds_32(rows[r] + b * kDecodeStepBytes);
+        words[r][1] = ptx::lds_32(rows[r] + b * kDecodeStepBytes + 16);
+      } else {
+        const uint2 pair = ptx::lds_64(rows[r] + b * kDecodeStepBytes);
+        words[r][0] = pair.x;
+        words[r][1] = pair.y;
+      }
+    }
+    float sum[kColumns][4];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      uint32_t upper[4], lower[4];
+      expander.template expand<Shape::kLut >= 1>(words[0][h], upper);
+      expander.template expand<Shape::kLut >= 2>(words[1][h], lower);
+      if constexpr (kKind == DecodeKind::kE2m1) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          upper[i] = multiply_pairs(Element{}, upper[i], __float_as_uint(scales.values[0][b][0]));
+          lower[i] = multiply_pairs(Element{}, lower[i], __float_as_uint(scales.values[1][b][0]));
+        }
+      }
+      if (h == 0 || kKind == DecodeKind::kBlock32) {
+#pragma unroll
+        for (int c = 0; c < kColumns; ++c) sum[c][0] = sum[c][1] = sum[c][2] = sum[c][3] = 0.0f;
+      }
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const uint32_t weights[4] = {upper[2 * j], lower[2 * j], upper[2 * j + 1], lower[2 * j + 1]};
+#pragma unroll
+        for (int c = 0; c < kColumns; ++c) {
+          ptx::mma_m16n8k16<Element>(sum[c], weights, activations.pairs[b][c][4 * h + 2 * j],
+                                     activations.pairs[b][c][4 * h + 2 * j + 1]);
+        }
+      }
+      if (h == 1 || kKind == DecodeKind::kBlock32) {
+#pragma unroll
+        for (int c = 0; c < kColumns; ++c) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            if constexpr (kKind == DecodeKind::kE2m1) {
+              acc[c][i] += sum[c][i];
+            } else {
+              constexpr int kLast = DecodeScales<Shape, kKind>::kParts - 1;
+              acc[c][i] = fmaf(sum[c][i], scales.values[i / 2][b][h < kLast ? h : kLast], acc[c][i]);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace tilewright::kernels
