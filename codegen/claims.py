@@ -165,6 +165,8 @@ def _words_to_keys(text: str, sink: Sink) -> dict[str, Any]:
         key, equals, rest = word.partition("=")
         if equals and re.fullmatch(r"[a-z]+", key):
             value[key] = _value(model, key, rest)
+        elif model is None:
+            break
         elif order:
             key = order[0]
             is_list = _is_list(model, key)

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, Literal, get_args, get_origin
 
 from .models import TILE_MODELS, GenericTile, SpecModel
+from .models.claims import CLAIM_MODELS
 from .tree import MODELS
 
 INTRO = """# Spec files
@@ -34,6 +35,8 @@ def reference() -> str:
         if schema == "tiles/1":
             parts += [_section(f"### Tiles of engine `{name}`", m) for name, m in TILE_MODELS.items()]
             parts.append(_section("### Tiles of any other engine", GenericTile))
+        if schema == "claims/1":
+            parts += [_section(f"### `claim: {name}`", m) for name, m in CLAIM_MODELS.items()]
     return "\n".join(parts)
 
 
