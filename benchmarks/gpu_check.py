@@ -3,8 +3,9 @@
 usage: python benchmarks/gpu_check.py --library DIR/libtilewright_kernels.so --out result.json
 
 Build the library with tests/kernels/build.sh. Exit status 1 if anything failed. Outputs start as NaN with NaN
-guards around them, each launch is repeated and compared bit for bit, and errors are root mean squares against
-fp32, normalised by those of a sum of the same products with random signs.
+guards around them and each launch is repeated and compared bit for bit. Against fp32, each element keeps the
+rounding bound of its engine, and the root mean square error, normalised by that of the same products summed
+with random signs, keeps the limit of its type.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +34,14 @@ from kernel_problems import (
 )
 from kernel_speed import measure_speed
 
+UNIT_ROUNDOFF = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float32: 2.0**-24}
+FEW = 64  # a root mean square over fewer elements is chance; the bound per element holds all the same
 LIMITS = {torch.float16: 2e-3, torch.bfloat16: 8e-3, torch.float32: 1e-5}
+# Four of the format's decimals lie next to the middle between two floats; here they are the nearest float.
 NF4_MIDPOINTS = (
-    -0.8480964004993439, -0.6106329262256622, -0.4599952697753906, -0.33967943489551544, -0.23460740596055984,
-    -0.13791173323988914, -0.045525018125772476, 0.03979014977812767, 0.1202552504837513, 0.2035212516784668,
-    0.2920137718319893, 0.3893125355243683, 0.5016634166240692, 0.6427869200706482, 0.8614784181118011,
+    -0.8480964303016663, -0.6106329262256622, -0.4599952697753906, -0.33967943489551544, -0.23460740596055984,
+    -0.13791173323988914, -0.045525018125772476, 0.03979014977812767, 0.1202552542090416, 0.2035212516784668,
+    0.2920137718319893, 0.3893125355243683, 0.5016633868217468, 0.6427869200706482, 0.8614783883094788,
 )  # fmt: skip
 FP4_MIDPOINTS = (0.00260417, 0.0859375, 0.20833333, 0.29166667, 0.4166667, 0.583333, 0.8333333)
 FP4_BY_MAGNITUDE = (0, 1, 6, 7, 4, 5, 2, 3)
@@ -93,15 +98,28 @@ def run_gemm(
     return out.view(a.shape[0], weight.N), torch.stack([differing, missing]), codes
 
 
-def reference_of(
-    a: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The fp32 result and the norm it would have with random signs, so that cancellation is no error."""
-    reference = a @ weight.T
-    squares = a.square() @ weight.square().T
-    if bias is not None:
-        reference, squares = reference + bias, squares + bias.square()
-    return reference, squares.sum().sqrt().clamp_min(1e-6)
+@dataclass(frozen=True)
+class Reference:
+    """fp32 results, sums of the products' magnitudes, and the norm that random signs would give."""
+
+    values: torch.Tensor
+    magnitudes: torch.Tensor
+    norm: torch.Tensor
+
+    @classmethod
+    def of(cls, a: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> Reference:
+        added = torch.zeros(weight.shape[0], device="cuda") if bias is None else bias
+        squares = a.square() @ weight.square().T + added.square()
+        magnitudes = a.abs() @ weight.abs().T + added.abs()
+        return cls(a @ weight.T + added, magnitudes, squares.sum().sqrt().clamp_min(1e-6))
+
+    def compare(self, out: torch.Tensor, rounds_weights: bool) -> torch.Tensor:
+        """[elements past their bound, normalised root mean square error] of `out`."""
+        unit = UNIT_ROUNDOFF[out.dtype]
+        bound = unit * self.values.abs() + (unit * rounds_weights + 1e-5) * self.magnitudes + 1e-7
+        difference = out.float() - self.values
+        past = (~(difference.abs() <= 1.01 * bound)).sum()
+        return torch.stack([past.float(), difference.norm() / self.norm])
 
 
 def check_tile(harness: Harness, tile: Tile, report: Report) -> None:
@@ -114,23 +132,25 @@ def check_tile(harness: Harness, tile: Tile, report: Report) -> None:
             weight = Weight(shape.N, K, fmt)
             values = exact_normals(shape.M, K)
             bias_values = exact_normals(shape.N) if (shape_index + format_index) % 2 else None
-            reference, scale = reference_of(values, weight.values(), bias_values)
+            reference = Reference.of(values, weight.values(), bias_values)
             for dtype in tile.dtypes:
                 a = activations(values, dtype, shape.a_shift)
                 bias = None if bias_values is None else bias_values.to(dtype)
                 out, counts, codes = run_gemm(harness, tile, weight, a, bias, shift=format_index % 2)
-                error = (out.float() - reference).norm() / scale
-                statistics.append(torch.cat([counts.float(), error.view(1)]))
+                compared = reference.compare(out, rounds_weights=not tile.simt)
+                statistics.append(torch.cat([counts.float(), compared]))
                 pending.append((f"{dtype} {shape} K={K} {fmt} bias={bias is not None}", dtype, codes))
-        judge(tile, pending, torch.stack(statistics).cpu().tolist(), report)
+        judge(tile, shape.M * shape.N >= FEW, pending, torch.stack(statistics).cpu().tolist(), report)
 
 
-def judge(tile: Tile, pending: list[Any], statistics: list[list[float]], report: Report) -> None:
-    for (what, dtype, codes), (differing, missing, nrmse) in zip(pending, statistics, strict=True):
-        ok = codes == [0, 0] and differing == 0 and missing == 0 and nrmse <= LIMITS[dtype]
-        name = str(dtype).removeprefix("torch.")
-        result = f"codes {codes} differing {differing} missing {missing} nrmse {nrmse}"
-        report.add(f"{tile.name} {name}", ok, f"{what}: {result}", nrmse)
+def judge(
+    tile: Tile, many: bool, pending: list[Any], statistics: list[list[float]], report: Report
+) -> None:
+    for (what, dtype, codes), (differing, missing, past, nrmse) in zip(pending, statistics, strict=True):
+        ok = codes == [0, 0] and differing == missing == past == 0 and (nrmse <= LIMITS[dtype] or not many)
+        result = f"codes {codes} differing {differing} missing {missing} past bound {past} nrmse {nrmse}"
+        group = f"{tile.name} {str(dtype).removeprefix('torch.')}"
+        report.add(group, ok, f"{what}: {result}", nrmse if many else None)
 
 
 def check_identity(harness: Harness, tile: Tile, report: Report) -> None:
@@ -232,8 +252,8 @@ def check_refusals(harness: Harness, report: Report) -> None:
 def check_large(harness: Harness, report: Report) -> None:
     """Offsets past 2^31 bytes in the weight and past 2^31 elements in the output; compares the last ones."""
     by_name = {tile.name: tile for tile in harness.tiles}
-    for name, M, N, K in (("mma_32x64_128", 4, 140_001, 32_768), ("simt_4x4", 4, 140_001, 32_768),
-                          ("mma_128x128_64", 16_400, 140_000, 64)):  # fmt: skip
+    for name, M, N, K in (("mma_32x64_128_w2x4x1", 4, 140_001, 32_768), ("simt_4x4", 4, 140_001, 32_768),
+                          ("mma_128x128_64_w2x4x1", 16_400, 140_000, 64)):  # fmt: skip
         weight = Weight(N, K, Format("nf4", 64))
         a = exact_normals(M, K).bfloat16()
         out = torch.full((M, N), float("nan"), dtype=torch.bfloat16, device="cuda")

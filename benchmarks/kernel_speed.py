@@ -67,4 +67,9 @@ def measure_shape(
 
 def measure_speed(harness: Harness, tiles: Sequence[Tile]) -> dict[str, Any]:
     """bf16, nf4, blocksize 64."""
-    return {"4096x4096": measure_shape(harness, tiles, 4096, 4096, (1, 4, 16, 64, 256, 1024))}
+    wide, few = (1, 4, 8, 16, 32, 64, 128, 256, 1024), (1, 8, 16, 32, 64, 256)
+    return {
+        "4096x4096": measure_shape(harness, tiles, 4096, 4096, wide),
+        "14336x4096": measure_shape(harness, tiles, 14336, 4096, few),
+        "4096x14336": measure_shape(harness, tiles, 4096, 14336, few),
+    }

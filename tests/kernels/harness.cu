@@ -18,7 +18,7 @@ struct Entry {
   Launch launch[3];  // by DType; null where the engine has no such kernel
 };
 
-#define TILEWRIGHT_ENTRY(tile, mt, nt, kc, stages, warps_m, warps_n)                     \
+#define TILEWRIGHT_ENTRY(tile, mt, nt, kc, stages, warps_m, warps_n, warps_k)            \
   {#tile,                                                                                \
    {1, mt, nt, kc, stages, smem_bytes<Tile_##tile>()},                                   \
    {&launch_gemm_4bit<Gemm4bitConfig<Tile_##tile, __half>>,                              \

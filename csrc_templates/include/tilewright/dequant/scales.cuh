@@ -53,12 +53,19 @@ __device__ __forceinline__ float e4m3_value(uint32_t bits) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(half_bits))) * 256.0f;
 }
 
+// `kKind` is the source's kind, known at compile time where a loop must not branch on it.
+template <ScaleKind kKind>
 __device__ __forceinline__ RawScale load_scale(const ScaleSource& source, int64_t block) {
-  if (source.kind == ScaleKind::kAbsmax) return {__ldg(static_cast<const uint32_t*>(source.scales) + block), 0.0f};
+  if constexpr (kKind == ScaleKind::kAbsmax) return {__ldg(static_cast<const uint32_t*>(source.scales) + block), 0.0f};
   const uint32_t code = __ldg(static_cast<const uint8_t*>(source.scales) + block);
-  const float outer =
-      source.kind == ScaleKind::kNestedAbsmax ? __ldg(source.nested_absmax + (block >> kNestedBlockShift)) : 0.0f;
-  return {code, outer};
+  if constexpr (kKind == ScaleKind::kE4m3) return {code, 0.0f};
+  return {code, __ldg(source.nested_absmax + (block >> kNestedBlockShift))};
+}
+
+__device__ __forceinline__ RawScale load_scale(const ScaleSource& source, int64_t block) {
+  if (source.kind == ScaleKind::kAbsmax) return load_scale<ScaleKind::kAbsmax>(source, block);
+  if (source.kind == ScaleKind::kE4m3) return load_scale<ScaleKind::kE4m3>(source, block);
+  return load_scale<ScaleKind::kNestedAbsmax>(source, block);
 }
 
 // The additive offset (nested absmax), the global factor (e4m3), or 0: one load per thread, kept in a register.
@@ -68,11 +75,18 @@ __device__ __forceinline__ float load_offset(const ScaleSource& source) {
 
 // `nested_code` is the 256-entry table, in any memory; it is read for nested scales only. The product is rounded before
 // the sum, as when the absmax array is rebuilt in memory first.
+template <ScaleKind kKind>
+__device__ __forceinline__ float finish_scale(RawScale raw, float offset, const float* nested_code) {
+  if constexpr (kKind == ScaleKind::kAbsmax) return __uint_as_float(raw.bits);
+  if constexpr (kKind == ScaleKind::kE4m3) return e4m3_value(raw.bits) * offset;
+  return __fadd_rn(__fmul_rn(nested_code[raw.bits], raw.outer), offset);
+}
+
 __device__ __forceinline__ float finish_scale(const ScaleSource& source, RawScale raw, float offset,
                                               const float* nested_code) {
-  if (source.kind == ScaleKind::kAbsmax) return __uint_as_float(raw.bits);
-  if (source.kind == ScaleKind::kE4m3) return e4m3_value(raw.bits) * offset;
-  return __fadd_rn(__fmul_rn(nested_code[raw.bits], raw.outer), offset);
+  if (source.kind == ScaleKind::kAbsmax) return finish_scale<ScaleKind::kAbsmax>(raw, offset, nested_code);
+  if (source.kind == ScaleKind::kE4m3) return finish_scale<ScaleKind::kE4m3>(raw, offset, nested_code);
+  return finish_scale<ScaleKind::kNestedAbsmax>(raw, offset, nested_code);
 }
 
 __device__ __forceinline__ float read_scale(const ScaleSource& source, int64_t block, float offset) {

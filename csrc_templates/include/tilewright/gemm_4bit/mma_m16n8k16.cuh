@@ -37,29 +37,42 @@ __device__ __forceinline__ void fill_tables(unsigned char* smem, const Gemm4bitA
   }
 }
 
+// Blocks per multiprocessor the registers are sized for: 128 registers a thread where accumulators and scales in flight
+// leave room for the rest, else as many as one block can have.
+template <class Config>
+constexpr int mma_m16n8k16_min_blocks() {
+  constexpr int kThreads = MmaM16n8k16Smem<Config>::kThreads;
+  constexpr int kAccumulators = Config::kMt * Config::kNt / (32 * Config::kWarpsM * Config::kWarpsN);
+  constexpr int kScaleRegisters = 2 * ScaleShare<Config, kThreads>::kScales;
+  return kAccumulators + kScaleRegisters <= 40 && kThreads <= 512 ? 512 / kThreads : 1;
+}
+
 // Blocks run over the rows of tiles first, so that neighbours share their part of B.
 template <class Config>
-__global__ void __launch_bounds__(32 * Config::kWarpsM * Config::kWarpsN)
+__global__ void __launch_bounds__(MmaM16n8k16Smem<Config>::kThreads, mma_m16n8k16_min_blocks<Config>())
     gemm_4bit_mma_m16n8k16_kernel(const __grid_constant__ Gemm4bitArgs args,
-                                  const __grid_constant__ dequant::ScaleSource source, int tiles_m) {
+                                  const __grid_constant__ dequant::ScaleSource source, int tiles_m, int granule_shift) {
   extern __shared__ __align__(1024) unsigned char smem[];
   constexpr int kAhead = Config::kStages - 1;
   const int64_t row_m = int64_t{static_cast<int>(blockIdx.x) % tiles_m} * Config::kMt;
   const int64_t row_n = int64_t{static_cast<int>(blockIdx.x) / tiles_m} * Config::kNt;
   const int chunks = static_cast<int>((args.k + Config::kKc - 1) / Config::kKc);
-  StageLoader<Config> loader(args, source, row_m, row_n, smem);
-  WarpTile<Config> tile(args.quant_type, loader.granule_shift(), smem);
+  StageLoader<Config> loader(args, source, row_m, row_n, granule_shift, smem);
+  WarpTile<Config> tile(args.quant_type, granule_shift, smem);
 
+  const int prologue = chunks < kAhead ? chunks : kAhead;
 #pragma unroll
   for (int stage = 0; stage < kAhead; ++stage) {
-    if (stage < chunks) loader.copy_next(stage);
+    if (stage < prologue) loader.copy_next(stage);
     ptx::cp_async_commit();
   }
   fill_tables<Config>(smem, args, source);
-  __syncthreads();
-  for (int stage = 0; stage < kAhead && stage < chunks; ++stage) {
-    loader.load_scales(int64_t{stage} * Config::kKc);
-    loader.store_scales(stage);
+  if (!loader.scales_asynchronous()) {
+    __syncthreads();  // the nested code is read below
+    for (int stage = 0; stage < prologue; ++stage) {
+      loader.load_scales(prologue - stage, stage);
+      loader.finish_scales(stage);
+    }
   }
 
   int slot = 0;
@@ -70,18 +83,17 @@ __global__ void __launch_bounds__(32 * Config::kWarpsM * Config::kWarpsN)
     ptx::cp_async_wait<kAhead - 1>();
     __syncthreads();
     const bool more = chunk + kAhead < chunks;
-    const int64_t next_k = int64_t{chunk + kAhead} * Config::kKc;
     if (more) {
       loader.copy_next(next_slot);
-      loader.load_scales(next_k);
+      loader.load_scales(1, next_slot);
     }
     ptx::cp_async_commit();
     tile.multiply(slot);
-    if (more) loader.store_scales(next_slot);
+    if (more) loader.finish_scales(next_slot);
     slot = slot + 1 == Config::kStages ? 0 : slot + 1;
     next_slot = next_slot + 1 == Config::kStages ? 0 : next_slot + 1;
   }
-  tile.store(args, row_m, row_n);
+  if (tile.reduce(smem)) tile.store(args, row_m, row_n);
 }
 
 }  // namespace kernels
@@ -96,7 +108,8 @@ struct EngineLauncher<Engine::kMmaM16n8k16> {
     static_assert(!std::is_same_v<Element, float>, "mma_m16n8k16 multiplies 16-bit elements");
     static_assert(Config::kKc % 64 == 0 && Config::kKc <= 256, "a chunk is one to four groups of 64 in k");
     static_assert(Config::kStages >= 2, "one stage is filled while another is read");
-    static_assert(Config::kWarpsM * Config::kWarpsN <= 32, "a block has at most 1024 threads");
+    using Smem = MmaM16n8k16Smem<Config>;
+    static_assert(Smem::kThreads <= 1024, "a block has at most 1024 threads");
     const cudaError_t checked = host::check_gemm_4bit(args, ElementTraits<Element>::kDType);
     if (checked != cudaSuccess || args.m == 0 || args.n == 0) return checked;
     if (args.k % 32 != 0 || args.k > INT32_MAX) return cudaErrorNotSupported;
@@ -114,8 +127,9 @@ struct EngineLauncher<Engine::kMmaM16n8k16> {
     const dequant::ScaleSource source = dequant::make_scale_source(args.scales, args.nested_absmax, args.nested_code,
                                                                    args.offset, args.blocksize, args.quant_type);
     return host::launch_kernel(kernel, dim3(static_cast<unsigned>(tiles_m * tiles_n)),
-                               dim3(32 * Config::kWarpsM * Config::kWarpsN), kSmemBytes, stream, args, source,
-                               static_cast<int>(tiles_m));
+                               dim3(Smem::kThreads), kSmemBytes, stream, args, source,
+                               static_cast<int>(tiles_m),
+                               kernels::scale_granule_shift<Config>(args.k, source.block_shift));
   }
 };
 

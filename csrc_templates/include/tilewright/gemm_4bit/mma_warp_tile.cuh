@@ -29,6 +29,8 @@ class WarpTile {
   static constexpr int kWarpN = Config::kNt / Config::kWarpsN;
   static constexpr int kTilesM = kWarpM / 8;
   static constexpr int kTilesN = kWarpN / 16;
+  static constexpr int kGroups = Config::kKc / 64;
+  static_assert(kGroups % Smem::kWarpsK == 0, "kc is a multiple of 64 * warps_k");
   static_assert(kWarpM % 8 == 0 && kWarpM * Config::kWarpsM == Config::kMt, "mt is a multiple of 8 * warps_m");
   static_assert(kWarpN % 16 == 0 && kWarpN * Config::kWarpsN == Config::kNt, "nt is a multiple of 16 * warps_n");
 
@@ -39,17 +41,52 @@ class WarpTile {
     quad_row_ = lane / 4;
     quad_lane_ = lane % 4;
     warp_m_ = warp % Config::kWarpsM * kWarpM;
-    warp_n_ = warp / Config::kWarpsM * kWarpN;
+    warp_n_ = warp / Config::kWarpsM % Config::kWarpsN * kWarpN;
+    warp_k_ = warp / (Config::kWarpsM * Config::kWarpsN);
   }
 
-  // Adds the product of the chunk in `slot`.
+  // Adds the product of the chunk in `slot`, or of this warp's groups of 64 in k where warps share them out.
   __device__ __forceinline__ void multiply(int slot) {
 #pragma unroll
-    for (int group = 0; group < Config::kKc / 64; ++group) {
+    for (int i = 0; i < kGroups / Smem::kWarpsK; ++i) {
+      const int group = Smem::kWarpsK == 1 ? i : i * Smem::kWarpsK + warp_k_;
       load_codes(slot, group);
       multiply_half<0>(slot, group);
       multiply_half<1>(slot, group);
     }
+  }
+
+  // Adds up the partial sums of the warps that share k, in the order of the warps. Every warp calls it, after the block
+  // has finished with the stages; says whether this warp is the one that holds the result.
+  __device__ __forceinline__ bool reduce(unsigned char* smem) {
+    if constexpr (Smem::kWarpsK == 1) return true;
+    constexpr int kWarpFloat4s = kTilesM * kTilesN * 32;
+    constexpr int kLayerFloat4s = Config::kWarpsM * Config::kWarpsN * kWarpFloat4s;
+    const int thread = static_cast<int>(threadIdx.x) % (32 * Config::kWarpsM * Config::kWarpsN);
+    float4* sums = reinterpret_cast<float4*>(smem) + thread / 32 * kWarpFloat4s + thread % 32;
+    __syncthreads();
+    if (warp_k_ > 0) {
+#pragma unroll
+      for (int i = 0; i < kTilesM * kTilesN; ++i) {
+        const float(&acc)[4] = acc_[i / kTilesN][i % kTilesN];
+        sums[(warp_k_ - 1) * kLayerFloat4s + i * 32] = {acc[0], acc[1], acc[2], acc[3]};
+      }
+    }
+    __syncthreads();
+    if (warp_k_ > 0) return false;
+#pragma unroll
+    for (int layer = 0; layer < Smem::kWarpsK - 1; ++layer) {
+#pragma unroll
+      for (int i = 0; i < kTilesM * kTilesN; ++i) {
+        const float4 part = sums[layer * kLayerFloat4s + i * 32];
+        float(&acc)[4] = acc_[i / kTilesN][i % kTilesN];
+        acc[0] += part.x;
+        acc[1] += part.y;
+        acc[2] += part.z;
+        acc[3] += part.w;
+      }
+    }
+    return true;
   }
 
   // Adds the bias, rounds, and writes the block's part of the output.
@@ -133,6 +170,7 @@ class WarpTile {
   int quad_lane_;
   int warp_m_;
   int warp_n_;
+  int warp_k_;
   uint32_t words_[2 * kTilesN][2];
   float scales_[2 * kTilesN];
   float acc_[kTilesM][kTilesN][4] = {};
