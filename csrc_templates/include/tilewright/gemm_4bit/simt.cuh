@@ -61,20 +61,15 @@ class SimtColumn {
         row_(row),
         first_element_(column * args.k),
         codebook_(codebook),
-        rotation_(dequant::even_rotation(args.quant_type)),
         lane_(static_cast<int>(threadIdx.x) % 32),
         offset_(dequant::load_offset(source)) {}
 
   // K % 8 == 0, B on 4 bytes and rows of A on 16: a lane takes eight neighbours in k, under one scale, at a time.
   __device__ __forceinline__ void accumulate_words() {
-    switch (source_.kind) {
-      case dequant::ScaleKind::kAbsmax:
-        return accumulate_words_of<dequant::ScaleKind::kAbsmax>();
-      case dequant::ScaleKind::kNestedAbsmax:
-        return accumulate_words_of<dequant::ScaleKind::kNestedAbsmax>();
-      case dequant::ScaleKind::kE4m3:
-        return accumulate_words_of<dequant::ScaleKind::kE4m3>();
-    }
+    constexpr int kStep = 32 * 8;
+    int64_t k = int64_t{lane_} * 8;
+    for (; k + (kWordsInFlight - 1) * kStep < args_.k; k += kWordsInFlight * kStep) add_words<kWordsInFlight>(k);
+    for (; k < args_.k; k += kStep) add_words<1>(k);
   }
 
   // Any K and any alignment: a lane takes one element at a time.
@@ -107,43 +102,32 @@ class SimtColumn {
   }
 
  private:
+  static constexpr int kWordsInFlight = 4;
+
   // Rows past the last one read the last one; their sums are not stored.
   __device__ __forceinline__ const Element* row_of_a(int r) const {
     const int64_t row = row_ + r < args_.m ? row_ + r : args_.m - 1;
     return static_cast<const Element*>(args_.a) + row * args_.lda;
   }
 
-  // Codes and scales are loaded kAhead words ahead of their use: a warp has few of them, and they come from memory.
-  template <dequant::ScaleKind kKind>
-  __device__ __forceinline__ void accumulate_words_of() {
-    constexpr int kAhead = 4;
-    constexpr int kStep = 32 * 8;
-    uint32_t words[kAhead] = {};
-    dequant::RawScale raw[kAhead] = {};
+  template <int kCount>
+  __device__ __forceinline__ void add_words(int64_t k) {
+    uint32_t words[kCount];
+    dequant::RawScale raw[kCount];
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) load_word<kKind>(int64_t{lane_} * 8 + i * kStep, words[i], raw[i]);
-    for (int64_t first = int64_t{lane_} * 8; first < args_.k; first += kAhead * kStep) {
+    for (int i = 0; i < kCount; ++i) {
+      const int64_t index = first_element_ + k + i * 256;
+      words[i] = __ldg(reinterpret_cast<const uint32_t*>(args_.b) + index / 8);
+      raw[i] = dequant::load_scale(source_, index >> source_.block_shift);
+    }
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        const int64_t k = first + i * kStep;
-        const uint32_t word = words[i];
-        const float scale = dequant::finish_scale<kKind>(raw[i], offset_, source_.nested_code);
-        load_word<kKind>(k + kAhead * kStep, words[i], raw[i]);
-        if (k < args_.k) add_word(k, word, scale);
-      }
+    for (int i = 0; i < kCount; ++i) {
+      add_word(k + i * 256, words[i], dequant::finish_scale(source_, raw[i], offset_, source_.nested_code));
     }
   }
 
-  template <dequant::ScaleKind kKind>
-  __device__ __forceinline__ void load_word(int64_t k, uint32_t& word, dequant::RawScale& raw) const {
-    if (k >= args_.k) return;
-    const int64_t index = first_element_ + k;
-    word = __ldg(reinterpret_cast<const uint32_t*>(args_.b) + index / 8);
-    raw = dequant::load_scale<kKind>(source_, index >> source_.block_shift);
-  }
-
   __device__ __forceinline__ void add_word(int64_t k, uint32_t word, float scale) {
-    const dequant::WordOffsets offsets = dequant::split_word(word, rotation_);
+    const dequant::WordOffsets offsets = dequant::split_word(word, dequant::even_rotation(args_.quant_type));
     const float2 weights[4] = {dequant::byte_weights<0>(offsets, scale, codebook_),
                                dequant::byte_weights<1>(offsets, scale, codebook_),
                                dequant::byte_weights<2>(offsets, scale, codebook_),
@@ -165,7 +149,6 @@ class SimtColumn {
   int64_t row_;
   int64_t first_element_;
   uint32_t codebook_;
-  uint32_t rotation_;
   int lane_;
   float offset_;
   float acc_[Config::kMb] = {};
