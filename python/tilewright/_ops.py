@@ -5,6 +5,9 @@ The native library defines the schemas and the CUDA kernels; where it is missing
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from . import _checks, _decisions, _library, formats, reference
@@ -156,13 +159,13 @@ def _quantize_4bit_fake(
     return packed, scales, weight.new_empty(() if quant_type == 2 else (0,), dtype=torch.float32)
 
 
-_CPU_KERNELS = {
+_CPU_KERNELS: dict[str, Callable[..., Any]] = {
     "gemm_4bit": _gemm_4bit,
     "_noop_gemm_4bit": _noop_gemm_4bit,
     "dequantize_4bit": _dequantize_4bit,
     "quantize_4bit": _quantize_4bit,
 }
-_FAKE_KERNELS = {
+_FAKE_KERNELS: dict[str, Callable[..., Any]] = {
     "gemm_4bit": _gemm_4bit_fake,
     "_noop_gemm_4bit": _noop_gemm_4bit,
     "dequantize_4bit": _dequantize_4bit_fake,

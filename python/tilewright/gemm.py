@@ -68,17 +68,45 @@ def gemm_4bit(
     them. Gradients flow to x and bias; the weight is a constant. RuntimeError names the argument that does not fit,
     before anything is launched.
     """
+    N, K = state.shape
+    return gemm_packed(
+        x,
+        packed,
+        state.absmax,
+        N,
+        K,
+        state.blocksize,
+        state.quant_code,
+        bias,
+        state.nested_absmax,
+        state.nested_code,
+        state.offset,
+    )
+
+
+def gemm_packed(
+    x: torch.Tensor,
+    packed: torch.Tensor,
+    absmax: torch.Tensor,
+    n: int,
+    k: int,
+    blocksize: int,
+    quant_type: int,
+    bias: torch.Tensor | None,
+    nested_absmax: torch.Tensor | None,
+    nested_code: torch.Tensor | None,
+    offset: torch.Tensor | None,
+) -> torch.Tensor:
+    """`gemm_4bit` with the state spelled out, as the op takes it."""
     device_type = x.device.type
     if device_type in _AUTOCAST_DEVICES and torch.is_autocast_enabled(device_type):
         x = x.to(torch.get_autocast_dtype(device_type))
     if bias is not None and bias.dtype != x.dtype:
         bias = bias.to(x.dtype)
-    N, K = state.shape
-    arguments = (x, packed, state.absmax, N, K, state.blocksize, state.quant_code, bias)
-    nested = (state.nested_absmax, state.nested_code, state.offset)
+    scales = (nested_absmax, nested_code, offset)
     if torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad)):
-        return _Gemm4bit.apply(*arguments, *nested)  # type: ignore[no-any-return]
-    result: torch.Tensor = _gemm_op(*arguments, *nested)
+        return _Gemm4bit.apply(x, packed, absmax, n, k, blocksize, quant_type, bias, *scales)  # type: ignore[no-any-return, no-untyped-call]
+    result: torch.Tensor = _gemm_op(x, packed, absmax, n, k, blocksize, quant_type, bias, *scales)
     return result
 
 
@@ -112,7 +140,7 @@ class _Gemm4bit(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
         grad_x = grad_bias = None
         if ctx.needs_input_grad[0]:
             packed, absmax, *nested = ctx.saved_tensors

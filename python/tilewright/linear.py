@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from . import formats
-from .gemm import gemm_4bit, quantize_4bit
+from .gemm import gemm_packed, quantize_4bit
 from .state import QuantState
 
 _SCALES = ("absmax", "nested_absmax", "nested_code", "offset")
@@ -27,16 +26,18 @@ class Linear4bit(torch.nn.Module):
     nested_absmax: torch.Tensor | None
     nested_code: torch.Tensor | None
     offset: torch.Tensor | None
+    bias: torch.nn.Parameter | None
 
     def __init__(self, packed: torch.Tensor, state: QuantState, bias: torch.Tensor | None = None) -> None:
         super().__init__()
         self.out_features, self.in_features = state.shape
-        self.quant_type = formats.get_format(state.quant_type).name
+        self.quant_type = state.quant_type
+        self.quant_code = state.quant_code
         self.blocksize = state.blocksize
         self.register_buffer("weight", packed)
         for name in _SCALES:
             self.register_buffer(name, getattr(state, name))
-        self.bias = None if bias is None else torch.nn.Parameter(bias.detach().clone())
+        self.register_parameter("bias", None if bias is None else torch.nn.Parameter(bias.detach().clone()))
 
     @classmethod
     def from_linear(
@@ -66,7 +67,21 @@ class Linear4bit(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x [..., in_features] -> [..., out_features]."""
-        return gemm_4bit(x, self.weight, self.state, self.bias)
+        # The dictionaries are read directly: attribute look-up and a QuantState would cost more than the op itself.
+        own = self._buffers
+        return gemm_packed(
+            x,
+            own["weight"],  # type: ignore[arg-type]
+            own["absmax"],  # type: ignore[arg-type]
+            self.out_features,
+            self.in_features,
+            self.blocksize,
+            self.quant_code,
+            self._parameters["bias"],
+            own["nested_absmax"],
+            own["nested_code"],
+            own["offset"],
+        )
 
     def extra_repr(self) -> str:
         """Shape and format, for print()."""
@@ -78,7 +93,7 @@ class Linear4bit(torch.nn.Module):
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
         # half() and to(dtype) would round the scales: after the move they are put back in their own dtype.
         before = {name: getattr(self, name) for name in _SCALES}
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, scale in before.items():
             moved = getattr(self, name)
             if scale is not None and moved.dtype != scale.dtype:
