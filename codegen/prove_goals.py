@@ -81,6 +81,17 @@ class Goal:
         """All layers but some."""
         return frozenset(layer.name for layer in self.head.family.layers) - set(keep)
 
+    def _with_choices(self, layers: set[str]) -> set[str]:
+        """Layers and the choices that gate them: mostly enough for a proof."""
+        known = self.head.family.layer_by_name
+        gates = layers_read(self.head.family, [c for name in layers for c in known[name].gate])
+        return layers | {name for name in gates if known[name].kind == "choice"}
+
+
+def layers_read(family: Family, conds: Iterable[Cond]) -> set[str]:
+    """Layers whose outcomes the conjuncts name."""
+    return {n.partition(".")[0] for c in conds for n in names(c)} & set(family.layer_by_name)
+
 
 def value_in(decision: Decision, layer: str) -> Value | None:
     """A layer's outcome; None also where the tree has no such layer."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .evaluate import decide
-from .expr import Cond, format_node, names
+from .expr import Cond, format_node
 from .ir import CUSTOM, FALLBACK, Layer
-from .prove_goals import EVERYWHERE, Goal, Region, conds_hold, told
+from .prove_goals import EVERYWHERE, Goal, Region, conds_hold, layers_read, told
 from .smt import Encoder, Outcomes, Problem, Problems, RuleOutcomes
 from .smt_solve import Problemset, Query
 from .smt_space import Space, Z3Bool, conj, disj, negate
@@ -58,13 +58,13 @@ class ImpliesGoal(Goal):
     then: tuple[Cond, ...] = ()
 
     def query(self, z3: Any, *, local: bool) -> Query | None:
-        if local:
-            return None
         space = Space(z3)
         inputs = Problems.of(space, self.families)
-        encoder = Encoder(inputs, self.head.family, self.arch)
+        read = layers_read(self.head.family, (*self.when, *self.then))
+        left_open = self._others(*self._with_choices(read)) if local else ()
+        encoder = Encoder(inputs, self.head.family, self.arch, left_open)
         conds = [encoder.scope.all(self.when), negate(z3, encoder.scope.all(self.then))]
-        return Query(space, [inputs], conds, self.check)
+        return Query(space, [inputs], conds, self.check, is_exact=not local)
 
     def check(self, problems: Problemset) -> bool:
         family = self.head.family
@@ -75,8 +75,8 @@ class ImpliesGoal(Goal):
     def describe(self, problems: Problemset) -> str:
         decision = decide(self.head.family, self.arch, problems[0])
         broken = [c for c in self.then if not conds_hold(self.head.family, problems[0], decision, [c])]
-        read = {n.partition(".")[0] for c in broken for n in names(c)} & set(self.head.family.layer_by_name)
-        outcomes = "".join(f"; {name} is {told(decision, name)}" for name in sorted(read))
+        read = sorted(layers_read(self.head.family, broken))
+        outcomes = "".join(f"; {name} is {told(decision, name)}" for name in read)
         return f"'{format_node(broken[0])}' does not hold on {self.arch}{outcomes}"
 
 
@@ -154,12 +154,9 @@ class LaunchGoal(Goal):
         return Query(space, [inputs], [disj(z3, bad)], self.check, is_exact=not local)
 
     def _deciding(self) -> set[str]:
-        """The tile layers that no later one repairs, and the choices that gate them: mostly enough for a proof."""
+        """The tile layers that no later one repairs, and what their gates read."""
         layers = self._tile_layers()
-        last = {layer.name for layer in layers} - {str(layer.repairs) for layer in layers}
-        gates = {n for layer in layers for c in layer.gate for n in names(c)}
-        known = self.head.family.layer_by_name
-        return last | {n for n in gates if n in known and known[n].kind == "choice"}
+        return self._with_choices({layer.name for layer in layers} - {str(layer.repairs) for layer in layers})
 
     def _fails(self, z3: Any, encoder: Encoder, tile: str) -> Z3Bool:
         if tile in self.faults:

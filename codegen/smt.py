@@ -68,14 +68,15 @@ class FreeOutcomes(Outcomes):
     """Any value where the gate holds: what is known of a layer whose rules are not looked into."""
 
     def __init__(self, encoder: Encoder, layer: Layer) -> None:
-        z3 = encoder.space.z3
         super().__init__(encoder.of.possible(layer.name), LayerScope(encoder, layer).all(layer.gate))
-        self._none = z3.BoolVal(False)
-        self._flags = {v: z3.Bool(f"{layer.name}={v}") for v in self.values}
-        encoder.space.facts += [z3.AtMost(*self._flags.values(), 1), disj(z3, self._flags.values()) == self.active]
+        self._z3 = encoder.space.z3
+        self._choice = encoder.space.integer(f"{layer.name}?", 0, len(self.values) - 1)
 
     def is_value(self, value: Value) -> Z3Bool:
-        return self._flags.get(value, self._none)
+        if value not in self.values:
+            return self._z3.BoolVal(False)
+        chosen = _compare(self._z3, "==", self._choice, constant(self.values.index(value)))
+        return conj(self._z3, (self.active, chosen))
 
 
 class RuleOutcomes(Outcomes):
@@ -166,7 +167,7 @@ class Encoder:
         """For conditions over inputs and outcomes that belong to no layer."""
         return LayerScope(self, None)
 
-    def field(self, layer: str, name: str, value: Value) -> int:
+    def field(self, name: str, value: Value) -> int:
         """A field of a tile as an integer."""
         return int(self.family.tile_by_id[str(value)].fields[name])
 
@@ -221,12 +222,11 @@ class LayerScope:
 
     def _outcome(self, layer: str, field: str, op: str, right: Int | EnumWord) -> Z3Bool:
         """A comparison of an outcome with a constant: the values that pass, one by one."""
-        outcomes = self.encoder.outcomes(layer)
-        wanted: Value = right.word if isinstance(right, EnumWord) else right.value
+        outcomes, wanted = self.encoder.outcomes(layer), right.word if isinstance(right, EnumWord) else right.value
         passing = [
             v
             for v in outcomes.values
-            if COMPARE[op](self.encoder.field(layer, field, v) if field else _like(v, wanted), wanted)
+            if COMPARE[op](self.encoder.field(field, v) if field else _like(v, wanted), wanted)
         ]
         return disj(self.z3, (outcomes.is_value(v) for v in passing))
 
@@ -261,7 +261,7 @@ class LayerScope:
     def _outcome_term(self, layer: str, field: str) -> Term:
         """An outcome inside arithmetic: a case distinction over its values. Only for layers whose gate holds."""
         outcomes = self.encoder.outcomes(layer)
-        cases = [(v, self.encoder.field(layer, field, v) if field else int(v)) for v in outcomes.values]
+        cases = [(v, self.encoder.field(field, v) if field else int(v)) for v in outcomes.values]
         numbers = [number for _, number in cases]
         if min(numbers) == max(numbers):
             return constant(numbers[0])

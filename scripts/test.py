@@ -33,6 +33,7 @@ def check(python: Path, pytest_options: list[str]) -> None:
     run([python, "-m", "codegen", "render", "--check"])
     run([python, "-m", "pytest", *pytest_options])
     run([python, "-m", "codegen", "prove"])
+    run([python, "-m", "codegen", "prove", "--specs", "specs/examples/bitsandbytes-0.50"])
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ._common import fail, format_option, load_or_exit, pick_family, report, specs_option
+from ._common import fail, format_option, load_or_exit, pick_family, specs_option
 
 if TYPE_CHECKING:
     from ..ir import Claim, SpecTree
@@ -58,7 +58,7 @@ def command(
     except EncodingError as error:
         fail(f"{error}.", "this is a bug of tilewright, not of the specs; please report it")
     except SpecError as error:
-        report(error.diagnostics, "text")
+        click.echo(str(error), err=True)
         sys.exit(EXIT_COUNTEREXAMPLE)
     click.echo(render_json(tree, verdicts) if fmt == "json" else render_text(tree, verdicts, specs, base))
     statuses = {v.status for v in verdicts}

@@ -414,6 +414,18 @@ def test_arrays_and_interpreter_agree_on_every_kind_of_goal(text: str) -> None:
 # --- trees that cannot be compared ---
 
 
+def test_a_claim_may_name_its_base_beside_the_file(copy: Path) -> None:
+    (copy / "claims.yaml").write_text(
+        "schema: claims/1\nfamily: gemm_4bit\nclaims:\n"
+        "  - {id: moves-sm121, claim: only-archs-change, archs: [sm121], base: ../before}\n"
+        "  - {id: moves-none, claim: trees-equivalent, base: ../before}\n"
+    )
+    shutil.copytree(PORT, copy.parent / "before")
+    tree = edit(copy, PATH, "when: [full_wave], m_cap: 256, basis", "when: [full_wave], m_cap: 250, basis")
+    prover = Prover(tree, Bases(tree.root))
+    assert [prover.prove(claim).status for claim in tree.claims] == ["proved", "counterexample"]
+
+
 def test_a_list_that_does_not_end_is_an_error(copy: Path) -> None:
     tree = edit(copy, PATH, "      - {id: p17c-large, m_cap: 16}\n", "")
     with pytest.raises(ProveError, match="layer 'path' has no last rule without conditions for 'sm86'"):
