@@ -10,6 +10,7 @@
 #include "tilewright/gemm_4bit/engine_launcher.h"
 #include "tilewright/gemm_4bit/mma_m16n8k16.cuh"
 #include "tilewright/gemm_4bit/simt.cuh"
+#include "tilewright/gemm_4bit/wgmma.cuh"
 
 namespace tilewright {
 
