@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
 from kernel_harness import DTYPES, QUANT_TYPES, Harness, QuantizeArgs, Tile, pointer
 from kernel_problems import (
     FORMATS,
@@ -143,9 +142,7 @@ def check_tile(harness: Harness, tile: Tile, report: Report) -> None:
         judge(tile, shape.M * shape.N >= FEW, pending, torch.stack(statistics).cpu().tolist(), report)
 
 
-def judge(
-    tile: Tile, many: bool, pending: list[Any], statistics: list[list[float]], report: Report
-) -> None:
+def judge(tile: Tile, many: bool, pending: list[Any], statistics: list[list[float]], report: Report) -> None:
     for (what, dtype, codes), (differing, missing, past, nrmse) in zip(pending, statistics, strict=True):
         ok = codes == [0, 0] and differing == missing == past == 0 and (nrmse <= LIMITS[dtype] or not many)
         result = f"codes {codes} differing {differing} missing {missing} past bound {past} nrmse {nrmse}"
@@ -201,9 +198,7 @@ def check_quantize(harness: Harness, report: Report) -> None:
             check_quantized(harness, report, special.cuda(), 64, quant_type)
 
 
-def check_quantized(
-    harness: Harness, report: Report, values: torch.Tensor, blocksize: int, quant_type: str
-) -> None:
+def check_quantized(harness: Harness, report: Report, values: torch.Tensor, blocksize: int, quant_type: str) -> None:
     numel = values.numel()
     blocks = -(-numel // blocksize)
     packed = torch.full(((numel + 1) // 2 + GUARD,), 0xA5, dtype=torch.uint8, device="cuda")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-
 from kernel_harness import DTYPES, QUANT_TYPES, DequantizeArgs, GemmArgs, pointer
 
 NF4 = (

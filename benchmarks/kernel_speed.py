@@ -8,7 +8,6 @@ from statistics import median
 from typing import Any
 
 import torch
-
 from kernel_harness import Harness, Tile
 from kernel_problems import Format, Weight
 
@@ -43,9 +42,7 @@ def tile_launches(
     return [partial(harness.gemm, tile, weight.gemm_args(a, None, out)) for weight in weights]
 
 
-def measure_shape(
-    harness: Harness, tiles: Sequence[Tile], N: int, K: int, Ms: Sequence[int]
-) -> dict[str, Any]:
+def measure_shape(harness: Harness, tiles: Sequence[Tile], N: int, K: int, Ms: Sequence[int]) -> dict[str, Any]:
     """Microseconds by M, then by tile; `torch` is the bf16 linear over weights already dequantised."""
     weights = [Weight(N, K, Format("nf4", 64)) for _ in range(WEIGHTS)]
     dense = [torch.randn(N, K, device="cuda", dtype=torch.bfloat16) for _ in range(WEIGHTS)]

@@ -34,9 +34,7 @@ def device() -> torch.device:
     return torch.device("cuda")
 
 
-def problem(
-    shape: tuple[int, int, int], fmt: tuple[str, int, bool]
-) -> tuple[torch.Tensor, torch.Tensor, QuantState]:
+def problem(shape: tuple[int, int, int], fmt: tuple[str, int, bool]) -> tuple[torch.Tensor, torch.Tensor, QuantState]:
     """Activations, packed weight and state on the CPU. The weight's rows hold whole blocks or blocks whole rows."""
     M, N, K = shape
     quant_type, blocksize, nested = fmt

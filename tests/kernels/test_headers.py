@@ -69,8 +69,7 @@ def test_smem_formula(tmp_path: Path) -> None:
     subprocess.run([compiler, *flags, source, "-o", program], check=True)
     printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split()
     expected = [
-        stages * (mt * kc * 2 + nt * kc // 2 + kc // 16 * (nt + 8) * 4) + 1088
-        for mt, nt, kc, stages, *_ in TILES
+        stages * (mt * kc * 2 + nt * kc // 2 + kc // 16 * (nt + 8) * 4) + 1088 for mt, nt, kc, stages, *_ in TILES
     ]
     assert [int(line) for line in printed] == expected
 
@@ -121,9 +120,7 @@ def test_machine_code_of_the_mma_engine(arch: str, tmp_path: Path) -> None:
     instruction = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ )?([A-Z0-9_]+)", re.MULTILINE)
     opcodes = Counter(instruction.findall(listing))
     # per tile: two steps for each half of each 64 of k that the warp takes, times its 8 x 16 products
-    products = sum(
-        mt // wm // 8 * (nt // wn // 16) * 4 * (kc // 64 // wk) for mt, nt, kc, _, wm, wn, wk in TILES
-    )
+    products = sum(mt // wm // 8 * (nt // wn // 16) * 4 * (kc // 64 // wk) for mt, nt, kc, _, wm, wn, wk in TILES)
     assert opcodes["HMMA"] == products
     assert opcodes["LDGSTS"] > 0
     assert opcodes["LDL"] == opcodes["STL"] == 0
