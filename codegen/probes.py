@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .expr import Bin, Compare, Expr, Int, Name, names, walk
-from .ir import AnyCond, Family, Input, Layer, Rule
+from .ir import AnyCond, Cap, Family, Input, Layer, Rule
 from .vector import evaluate_arrays
 
 ORDER = ("N", "K", "M")
@@ -68,7 +68,10 @@ class Mixer:
 
 
 def thresholds(family: Family, layers: Iterable[tuple[Layer, Iterable[Rule] | None]]) -> list[Threshold]:
-    """Comparisons over integer inputs, of the given rules and the predicates they use; None means all rules."""
+    """Comparisons over integer inputs, of the given rules and the predicates they use, and their caps on M.
+
+    None stands for all rules of a layer.
+    """
     integers = {i.name for i in family.inputs if not i.is_enum}
     found: dict[tuple[str, str], Threshold] = {}
     for layer, rules in layers:
@@ -84,6 +87,10 @@ def thresholds(family: Family, layers: Iterable[tuple[Layer, Iterable[Rule] | No
 def _comparisons(layer: Layer, rules: Iterable[Rule] | None) -> Iterable[Compare]:
     if rules is None:
         rules = (r for s in layer.sections for r in s.rules)
+    rules = tuple(rules)
+    for rule in rules:
+        if isinstance(rule.outcome, Cap) and rule.outcome.limit:
+            yield Compare("<=", Name("M"), Int(rule.outcome.limit))
     pending: list[Any] = [c for r in rules for c in r.conds]
     used: set[str] = set()
     while pending:

@@ -93,13 +93,13 @@ def _steps(node: Expr, env: dict[str, int]) -> list[int]:
 
 @given(expr, values)
 def test_largest_intermediate_bounds_every_step(node: Expr, env: dict[str, int]) -> None:
-    assert max(_steps(node, env)) <= largest_intermediate(node, {n: (1, 2000) for n in NAMES})
+    assert max(_steps(node, env)) <= largest_intermediate(node, dict.fromkeys(NAMES, (1, 2000)))
 
 
 @settings(max_examples=50)
 @given(expr, st.lists(values, min_size=1, max_size=8))
 def test_arrays_agree_with_scalars(node: Expr, envs: list[dict[str, int]]) -> None:
-    if largest_intermediate(node, {n: (1, 2000) for n in NAMES}) > INT64_MAX:
+    if largest_intermediate(node, dict.fromkeys(NAMES, (1, 2000))) > INT64_MAX:
         return
     arrays = {n: np.array([e[n] for e in envs], np.int64) for n in NAMES}
     expected = [evaluate_expr(node, e) for e in envs]
@@ -138,6 +138,8 @@ def test_any_text_parses_or_is_rejected_with_a_place(text: str) -> None:
     try:
         node = parse_cond(text)
     except ExprError as error:
-        assert 0 <= error.offset <= len(text)
+        offset = error.offset
     else:
+        offset = 0
         assert parse_cond(format_node(node)) == node
+    assert 0 <= offset <= len(text)
