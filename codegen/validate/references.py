@@ -34,6 +34,21 @@ def check_grid(context: Context, grid: GridFile, document: Document) -> None:
     if not grid.shapes and not (grid.N and grid.K):
         context.sink.add("E104", document.locate(), f"grid '{grid.name}' has neither shapes nor both N and K.")
     _limits(context, grid, family, document)
+    _repeated(context, grid, document)
+
+
+def _repeated(context: Context, grid: GridFile, document: Document) -> None:
+    """E206: a value or shape that is enumerated twice counts twice in every total."""
+    shapes = [(f"shape N={s.N} K={s.K}", ("shapes", i)) for i, s in enumerate(grid.shapes)]
+    values: list[tuple[str, ValuePath]] = list(shapes)
+    for name in ("M", "N", "K", "num_sms", "archs", "dtypes"):
+        given = getattr(grid, name)
+        values += [(f"{name} {v}", (name, i)) for i, v in enumerate(() if isinstance(given, str) else given)]
+    seen: set[str] = set()
+    for text, path in values:
+        if text in seen:
+            context.sink.add("E206", document.locate(path), f"grid '{grid.name}' lists {text} twice.")
+        seen.add(text)
 
 
 def _limits(context: Context, grid: GridFile, family: Family, document: Document) -> None:
