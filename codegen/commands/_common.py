@@ -83,6 +83,17 @@ def pick_arch(tree: SpecTree, name: str) -> Arch:
     return tree.archs[pick("arch", name, tree.archs)]
 
 
+def pick_words(family: Family, texts: Iterable[str]) -> dict[str, str]:
+    """Words of the enumerated inputs besides dtype: the first of each, unless a text INPUT=WORD names another."""
+    enums = {i.name: i.words for i in family.inputs if i.is_enum and i.name != "dtype"}
+    words = {name: known[0] for name, known in enums.items()}
+    for text in texts:
+        name, _, word = text.partition("=")
+        pick("further input", name, enums)
+        words[name] = pick(f"word of {name}", word, enums[name])
+    return words
+
+
 def report(found: Iterable[Diagnostic], fmt: str) -> None:
     """Print findings in a format."""
     from ..diagnostics import RENDERERS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._common import fail, format_option, load_or_exit, pick, pick_arch, pick_family, specs_option
+from ._common import fail, format_option, load_or_exit, pick_arch, pick_family, pick_words, specs_option
 
 
 @click.command("explain")
@@ -41,11 +41,7 @@ def command(
     problem["dtype"] = dtype or ("bf16" if "bf16" in chosen.dtypes else chosen.dtypes[0])
     problem["dtype"] = DTYPE_ALIASES.get(str(problem["dtype"]), problem["dtype"])
     problem["blocksize"] = blocksize
-    enums = {i.name: i.words for i in chosen.inputs if i.is_enum and i.name != "dtype"}
-    problem.update({name: known[0] for name, known in enums.items()})
-    for text in words:
-        name, _, word = text.partition("=")
-        problem[pick("further input", name, enums)] = pick(f"word of {name}", word, enums[name])
+    problem.update(pick_words(chosen, words))
     problem = {name: value for name, value in problem.items() if name in chosen.input_by_name}
     try:
         click.echo(RENDERERS[fmt](explain(tree, chosen, arch, problem)))

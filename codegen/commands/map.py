@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ._common import fail, load_or_exit, pick, pick_family, specs_option
+from ._common import fail, load_or_exit, pick, pick_family, pick_words, specs_option
 
 if TYPE_CHECKING:
     from ..ir import Family, SpecTree
@@ -75,13 +75,11 @@ def _question(family: Family, dtype: str | None, words: tuple[str, ...], blocksi
     from ..mapping import Question
 
     chosen = dtype or ("bf16" if "bf16" in family.dtypes else family.dtypes[0])
-    enums = {i.name: i.words for i in family.inputs if i.is_enum and i.name != "dtype"}
-    values = {name: known[0] for name, known in enums.items()}
-    for text in words:
-        name, _, word = text.partition("=")
-        values[pick("further input", name, enums)] = pick(f"word of {name}", word, enums[name])
     return Question(
-        pick("dtype", DTYPE_ALIASES.get(chosen, chosen), family.dtypes), tuple(values.items()), blocksize, max_m
+        pick("dtype", DTYPE_ALIASES.get(chosen, chosen), family.dtypes),
+        tuple(pick_words(family, words).items()),
+        blocksize,
+        max_m,
     )
 
 
