@@ -58,3 +58,18 @@ TILEWRIGHT_EXPORT const char* tilewright_arch_for(int cc_major, int cc_minor) {
 TILEWRIGHT_EXPORT int tilewright_force_tile(int tile) { return binding::forced.exchange(tile); }
 
 TILEWRIGHT_EXPORT void tilewright_last_decision(binding::DecisionRecord* out) { *out = binding::last_decision; }
+
+// Makes `count` decisions over varying sizes, for benchmarks/host_overhead.py; returns a value that depends on all.
+TILEWRIGHT_EXPORT int tilewright_select_many(int count) {
+  binding::Problem problem{};
+  problem.blocksize = 64;
+  problem.num_sms = 132;
+  int sum = 0;
+  for (int i = 0; i < count; ++i) {
+    problem.M = 1 + i % 512;
+    problem.N = 64 * (1 + i % 97);
+    problem.K = 64 * (1 + i % 61);
+    sum += static_cast<int>(binding::select(binding::kImages[0].arch, problem).tile);
+  }
+  return sum;
+}
