@@ -14,7 +14,7 @@ from .expr import names
 from .ir import FALLBACK, Cap, Choice, Family, Layer, Rule, SpecTree, Value
 from .probes import seed_problems, thresholds
 
-COLUMNS, ROWS = 2400, 24
+COLUMNS, ROWS = 2000, 20
 """Size of the first survey: columns are choices of all inputs but M."""
 RETRY_COLUMNS = 3000
 """Size of the second, which is aimed at the rules that the first did not reach."""
