@@ -14,13 +14,17 @@ TORCH = "torch==2.13.0"
 """A fixed torch keeps the two commands repeatable; the package itself takes torch 2.10 and later."""
 
 
-def run(command: Sequence[str | Path], *, cwd: Path = ROOT, extra: Mapping[str, str] | None = None) -> None:
-    """Runs a command, showing it first; ends the script with its exit status if it fails."""
+def attempt(command: Sequence[str | Path], *, cwd: Path = ROOT, extra: Mapping[str, str] | None = None) -> int:
+    """Runs a command, showing it first; returns its exit status."""
     words = [str(word) for word in command]
     print(f"\n$ {shlex.join(words)}", flush=True)
-    done = subprocess.run(words, cwd=cwd, env={**os.environ, **(extra or {})}, check=False)
-    if done.returncode != 0:
-        sys.exit(done.returncode if done.returncode > 0 else 1)
+    return subprocess.run(words, cwd=cwd, env={**os.environ, **(extra or {})}, check=False).returncode
+
+
+def run(command: Sequence[str | Path], *, cwd: Path = ROOT, extra: Mapping[str, str] | None = None) -> None:
+    """Runs a command and ends the script if it fails."""
+    if attempt(command, cwd=cwd, extra=extra) != 0:
+        sys.exit(1)
 
 
 def make_environment(folder: Path) -> Path:
