@@ -131,9 +131,9 @@ def _archs(tree: SpecTree, grid: GridFile | None) -> dict[str, Arch]:
 
 
 def _notes(base: SpecTree, head: SpecTree, sides: _Sides) -> Iterator[str]:
-    for name in base.archs:
-        if name in head.archs and base.archs[name].profile != head.archs[name].profile:
-            yield f"the profile of {name} differs"
+    profiles = [n for n in base.archs if n in head.archs and base.archs[n].profile != head.archs[n].profile]
+    if profiles:
+        yield f"arch profiles that differ: {', '.join(profiles)}"
     before, after = ([layer.name for layer in f.layers] for f in (sides.base, sides.head))
     if before != after:
         yield f"layers differ: {', '.join(before)} became {', '.join(after)}; common ones are compared"
@@ -143,10 +143,9 @@ def _notes(base: SpecTree, head: SpecTree, sides: _Sides) -> Iterator[str]:
             yield f"input {item.name} is new"
         elif item.is_enum and set(item.words) != set(other.words):
             yield f"words of {item.name} differ: {', '.join(other.words)} became {', '.join(item.words)}"
-    if (before, after) == (after, before) and sides.base.tiles != sides.head.tiles:
-        moved = _moved_tiles(sides.base, sides.head)
-        if moved:
-            yield f"tiles that are new, gone or differ: {', '.join(moved)}"
+    moved = _moved_tiles(sides.base, sides.head)
+    if moved:
+        yield f"tiles that are new, gone or differ: {', '.join(moved)}"
 
 
 def _moved_tiles(base: Family, head: Family) -> list[str]:
