@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .declarations import check_declarations
 from .diagnostics import Location, Sink, did_you_mean
 from .expr import Cond, format_node, names
 from .ir import (
@@ -165,6 +166,7 @@ class _FamilyBuilder:
         self.layers: dict[str, Layer] = {}
 
     def build(self) -> Family:
+        check_declarations(self.file, self.document, self.sink)
         self.tiles = {tile.id: tile for tile in self._tiles()}
         found = self._match_layer_files()
         scope = input_scope(self.inputs)

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 INT64_MAX = 2**63 - 1
+MAX_LENGTH = 400
+"""Characters of an expression: evaluation recurses over its terms."""
 CompareOp: TypeAlias = Literal["<", "<=", "==", "!=", ">=", ">"]
 
 
@@ -90,6 +92,8 @@ _KEYWORDS = ("not", "ceil_div")
 
 class _Parser:
     def __init__(self, text: str) -> None:
+        if len(text) > MAX_LENGTH:
+            raise ExprError(f"an expression has at most {MAX_LENGTH} characters, this one has {len(text)}", 0)
         self.text = text
         self.tokens = list(self._tokenize(text))
         self.index = 0

@@ -18,16 +18,17 @@ from .diagnostics import Location, Sink
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 24
+MAX_DIGITS = 40
 
 ValuePath = tuple[str | int, ...]
 
-_SUSPECT = re.compile(r"[-+.~0-9]|\Z|(?i:yes|no|true|false|null|on|off)\Z")
+_SUSPECT = re.compile(r"[-+.~0-9]|\Z|y\Z|n\Z|(?i:yes|no|true|false|null|on|off)\Z")
 """Starts like a number, is empty or is a word YAML knows; any other plain text is text to every version of YAML."""
 _INT = re.compile(r"-?(?:0|[1-9][0-9]*(?:_[0-9]+)*)\Z")
 _FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+\Z")
 _TRAPS = (
     (
-        re.compile(r"(?:yes|Yes|YES|no|No|NO|True|TRUE|False|FALSE|on|On|ON|off|Off|OFF)\Z"),
+        re.compile(r"(?:yes|Yes|YES|no|No|NO|True|TRUE|False|FALSE|on|On|ON|off|Off|OFF|y|n)\Z"),
         "a YAML 1.1 boolean",
     ),
     (re.compile(r"(?:~|Null|NULL)\Z"), "a YAML 1.1 null"),
@@ -211,6 +212,8 @@ class _Builder:
             self.sink.add("E105", place, "merge key '<<' is not allowed.", "repeat the keys: it keeps diffs local")
         self._reject_anchor_and_tag(event, place)
         key = self._convert(event, place)
+        if not isinstance(key, str) and (isinstance(key, bool) or not isinstance(key, int)):
+            self.sink.add("E103", place, f"'{event.value}' is no name for a key.", f'quote it ("{event.value}")')
         return key if isinstance(key, int) and not isinstance(key, bool) else str(event.value)
 
     def _sequence(self, path: ValuePath, depth: int) -> list[Any]:
@@ -232,6 +235,9 @@ class _Builder:
         if text == "null":
             return None
         if not _SUSPECT.match(text):
+            return text
+        if len(text) > MAX_DIGITS and (_INT.match(text) or _FLOAT.match(text)):
+            self.sink.add("E103", place, f"a number of {len(text)} characters fits no integer of 64 bits.")
             return text
         if _INT.match(text):
             return int(text)

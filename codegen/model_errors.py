@@ -10,7 +10,7 @@ from .diagnostics import Sink, did_you_mean
 from .loader import Document, ValuePath
 from .models import SpecModel
 from .models.base import PATTERNS
-from .models.layers import outcome_keys
+from .models.layers import MAX_DEFINITIONS, outcome_keys
 
 Item = Any
 
@@ -40,7 +40,11 @@ def _hint(model: type[SpecModel], document: Document, item: Item) -> str | None:
 
 
 def _report(document: Document, base: ValuePath, item: Item, hint: str | None, sink: Sink) -> None:
-    path: ValuePath = base + tuple(p for p in item["loc"] if p != "[key]")
+    if item["loc"][-1:] == ("[key]",):
+        message, _ = _words(item)
+        sink.add("E104", document.locate_key(base + item["loc"][:-1]), f"key {item['loc'][-2]}: {message}.")
+        return
+    path, form = _real_path(document, base + item["loc"])
     raw = document.raw.get(path)
     place = document.locate_key(path) if item["type"] == "extra_forbidden" else document.locate(path)
     if item["type"] == "missing":
@@ -54,12 +58,50 @@ def _report(document: Document, base: ValuePath, item: Item, hint: str | None, s
         return
     elif item["type"] == "extra_forbidden":
         sink.add("E101", place, f"key '{path[-1]}' is not known here.", hint)
-    elif raw is not None and _is_number(item["input"]) and "str" in item["type"]:
+    elif form is None and raw is not None and _is_number(item["input"]) and "str" in item["type"]:
         sink.add("E103", place, f"{raw} is a number where text is meant.", f'quote it: "{raw}"')
     else:
         where = ".".join(str(p) for p in path) or "document"
-        message, hint = _words(item)
+        message, hint = _words(item) if form is None else (f"{form} is expected", None)
         sink.add("E104", place, f"{where}: {message}.", hint)
+
+
+_FORMS = {
+    "for": "`all`, or a list of archs,",
+    "archs": "`all`, or a list of archs,",
+    "dtypes": "`all`, or a list of dtypes,",
+    "num_sms": "`profile`, `first`, or a list of counts,",
+    "m_cap": "an integer, `always` or `never`",
+    "when": "a conjunct or a list of conjuncts",
+    "outcome": "`m_cap`, `tile`, or a list of words or of integers,",
+}
+
+
+def _real_path(document: Document, loc: tuple[int | str, ...]) -> tuple[ValuePath, str | None]:
+    """The part of a Pydantic location that exists in the file, and what is expected there where it names a union.
+
+    Pydantic appends the alternative it tried; a rule's outcome stands in the file under a key of its own.
+    """
+    value, path = document.value, []
+    for index, step in enumerate(loc):
+        if step == "outcome" and isinstance(value, dict) and "id" in value and len(loc) > index + 1:
+            keys = [k for k in outcome_keys(document.value.get("layer")) if k in value]
+            path.append(keys[0] if keys else step)
+            return tuple(path), _FORMS.get(str(path[-1]), "an integer or a word")
+        try:
+            value = value[step]
+        except (LookupError, TypeError):
+            rest = index < len(loc) - 1 or _is_tag(step)
+            return (
+                (tuple(path), _FORMS.get(str(path[-1]), "one of the allowed forms")) if rest and path else (loc, None)
+            )
+        path.append(step)
+    return tuple(path), None
+
+
+def _is_tag(step: int | str) -> bool:
+    """Whether Pydantic made the step up: the name of an alternative, such as literal['all'] or constrained-str."""
+    return isinstance(step, str) and ("[" in step or "-" in step or step in ("tuple", "int", "str"))
 
 
 def _is_number(value: Any) -> bool:
@@ -75,6 +117,7 @@ _EXPECTED = {
     "dict_type": "a mapping is expected",
     "model_type": "a mapping is expected",
     "too_short": "at least one item is expected",
+    "too_long": f"at most {MAX_DEFINITIONS} items are allowed",
     "string_too_short": "text is expected",
 }
 

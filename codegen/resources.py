@@ -59,7 +59,7 @@ def shortfalls(arch: ArchProfile, tile: Tile) -> tuple[str, ...]:
     if tile.engine not in arch.engines:
         return (f"its engine {tile.engine} does not exist there (engines: {', '.join(arch.engines)})",)
     need = needs(tile)
-    found = [f"it needs the feature {f}, which {arch.name} lacks" for f in _missing(arch, tile)]
+    found = [f"it needs the feature {f}, which the arch lacks" for f in _missing(arch, tile)]
     found += _smem(arch, tile, need)
     found += _registers(arch, need)
     found += _tmem(arch, tile, need)
@@ -137,11 +137,11 @@ def _tmem(arch: ArchProfile, tile: Tile, need: Needs) -> list[str]:
     if not need.tmem_columns or tmem_allocation(arch, tile) is not None:
         return []
     if arch.tmem is None:
-        return [f"it needs {need.tmem_columns} columns of tensor memory, {arch.name} has none"]
+        return [f"it needs {need.tmem_columns} columns of tensor memory, the arch has none"]
     text = f"it needs {need.tmem_columns} columns of tensor memory, an ordinary allocation has {arch.tmem.columns}"
     exclusive = arch.tmem.exclusive_columns
     if exclusive is None:
-        return [text + f" and {arch.name} has no exclusive one"]
+        return [text + " and there is no exclusive one"]
     if EXCLUSIVE in tile.model.needs:
         return [text + f" and the exclusive one {exclusive}"]
     return [text + f"; an exclusive one ({exclusive}) needs {EXCLUSIVE} in `needs`"]

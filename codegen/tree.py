@@ -91,6 +91,8 @@ def spec_files(folder: Path) -> Iterator[Path]:
 def _sort_document(document: Document, file: Path, sources: Sources, sink: Sink) -> None:
     value = document.value
     if not isinstance(value, dict):
+        if sink.mentions(document.locate()):
+            return
         sink.add("E104", document.locate(), "a mapping with a `schema` key is expected.")
         return
     schema = value.get("schema")

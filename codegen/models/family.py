@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -16,7 +16,7 @@ class LayerDecl(SpecModel):
     """Name by which later layers read the outcome."""
     site: Literal["python", "cpp"]
     """Which generated evaluator runs the layer in production."""
-    outcome: Literal["m_cap", "tile"] | tuple[Word | Positive, ...]
+    outcome: Literal["m_cap", "tile"] | Annotated[tuple[Word | Positive, ...], Field(min_length=1)]
     """`m_cap` (custom up to some M, else fallback), `tile`, or the list of possible words or integers."""
     when: Text | tuple[Text, ...] = ()
     """Conjuncts over earlier outcomes; when one fails the layer has no outcome."""
@@ -33,11 +33,11 @@ class FamilyFile(SpecModel):
     """Name of the op and of the folder."""
     op: Text
     """Schema of the op, for readers."""
-    dtypes: tuple[Word, ...]
+    dtypes: Annotated[tuple[Word, ...], Field(min_length=1)]
     """Element types of the activations; the enumeration behind the input `dtype`."""
     limits: dict[Word, Positive]
     """Greatest value of each integer input (M, N, K, num_sms, ...); the least is 1."""
-    enums: dict[Word, tuple[Word, ...]] = {}
+    enums: dict[Word, Annotated[tuple[Word, ...], Field(min_length=1)]] = {}
     """Further enumerated inputs and their words."""
     layers: tuple[LayerDecl, ...] = Field(min_length=1)
     """The layers in order of evaluation."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
 from .base import Count, Kebab, Positive, SpecModel, Text, Word
 
 Basis: TypeAlias = Literal["measured", "conservative", "reported", "assumed", "contract", "modelled"]
+
+
+MAX_DEFINITIONS = 64
+"""Facts, and predicates, of one layer: each may rest on the one before, and evaluation recurses."""
 
 
 class AnyOf(SpecModel):
@@ -51,7 +55,7 @@ class SectionModel(SpecModel):
 
     section: Kebab
     """Name of the section, unique in the layer."""
-    for_: Literal["all"] | tuple[Word, ...] = Field(alias="for")
+    for_: Literal["all"] | Annotated[tuple[Word, ...], Field(min_length=1)] = Field(alias="for")
     """`all`, or the archs by name in ascending order."""
     omits: dict[Word, Text] = {}
     """Group siblings left out on purpose, each with its reason."""
@@ -74,9 +78,9 @@ class LayerFile(SpecModel):
     """`layer/1`."""
     layer: Word
     """Name of the layer, as the family declares it."""
-    facts: dict[Word, Text] = {}
+    facts: Annotated[dict[Word, Text], Field(max_length=MAX_DEFINITIONS)] = {}
     """Named integers; each may use inputs, earlier outcomes and earlier facts."""
-    predicates: dict[Word, tuple[Text | AnyOf, ...]] = {}
+    predicates: Annotated[dict[Word, tuple[Text | AnyOf, ...]], Field(max_length=MAX_DEFINITIONS)] = {}
     """Named conditions: conjuncts that must all hold, or `any:` lists."""
     sections: tuple[SectionModel, ...] = Field(min_length=1)
     """Sections in file order."""
@@ -104,8 +108,10 @@ def _with_outcomes(section: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _with_outcome(rule: Any, keys: tuple[str, ...]) -> Any:
-    if not isinstance(rule, dict) or "outcome" in rule:
+    if not isinstance(rule, dict):
         return rule
+    if "outcome" in rule:
+        return {**rule, "outcome": {"key": "outcome", "value": rule["outcome"]}}
     strangers = [k for k, v in rule.items() if k not in RuleModel.model_fields and isinstance(v, (str, int))]
     for key in (*keys, *(strangers if len(strangers) == 1 else ())):
         if key in rule:

@@ -14,11 +14,23 @@ from .context import Context, listed
 
 
 def check(context: Context) -> None:
+    for family in context.tree.families.values():
+        check_sm_counts(context, family)
     for grid, document in context.sources.grids:
         check_grid(context, grid, document)
     for record, document in context.sources.evidence:
         _known(context, "arch", (record.device.arch,), context.tree.archs, document, ("device", "arch"))
         check_region(context, record, document)
+
+
+def check_sm_counts(context: Context, family: Family) -> None:
+    """E301: an arch has cards with more SMs than the family reckons with."""
+    limit = family.input_by_name["num_sms"].limit
+    for profile, document in context.sources.archs:
+        for index, count in enumerate(profile.sm_counts):
+            if count > limit:
+                message = f"{count} SMs are above the limit of family {family.name}, {limit}."
+                context.sink.add("E301", document.locate(("sm_counts", index)), message)
 
 
 def check_grid(context: Context, grid: GridFile, document: Document) -> None:
@@ -76,7 +88,10 @@ def check_region(context: Context, record: EvidenceRecord, document: Document) -
                 words.setdefault(item.name, set()).update(item.words)
             else:
                 integers.add(item.name)
-        integers |= {f.name for layer in family.layers for f in layer.facts}
+        for layer in family.layers:
+            for fact in layer.facts:
+                if set(names(fact.expr)) <= integers:
+                    integers.add(fact.name)
     for index, text in enumerate(record.region):
         _region_cond(context, text, document, ("region", index), integers, words)
 
@@ -102,6 +117,9 @@ def _region_cond(
         context.sink.add("E301", place, f"'{cond.name}' is a predicate; a region has comparisons only.")
         return
     used = list(names(cond))
+    if used and used[0] in words and cond.op not in ("==", "!="):
+        context.sink.add("E301", place, f"'{used[0]}' is an enumeration; only == and != compare it.")
+        return
     allowed = integers | set(words) | (words[used[0]] if used and used[0] in words else set())
     for name in used:
         if name not in allowed:

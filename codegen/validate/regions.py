@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..expr import Compare, EnumWord, Name, parse_cond
+from ..arrays import evaluate_arrays
+from ..expr import COMPARE, Compare, EnumWord, Expr, Name, parse_cond
 from ..ir import CUSTOM, Cap, Family, Layer, Rule
+from ..probes import FactEnv
 from ..reachability import ArchRun
 from .context import Context
 
@@ -19,14 +21,11 @@ def regions_by_rule(context: Context, family: Family) -> dict[str, list[Region]]
     words = {i.name: i.words for i in family.inputs if i.is_enum}
     found: dict[str, list[Region]] = {}
     for layer in family.layers:
-        names = {i.name for i in family.inputs} | {f.name for f in layer.facts}
         for section in layer.sections:
             for rule in section.rules:
                 texts = [context.tree.evidence[e].region for e in rule.evidence]
                 if rule.basis in CLAIMING and texts and all(texts):
-                    regions = [tuple(_bound(t, words) for t in region) for region in texts]
-                    if all(_names(c) <= names for region in regions for c in region):
-                        found[rule.id] = regions
+                    found[rule.id] = [tuple(_bound(t, words) for t in region) for region in texts]
     return found
 
 
@@ -39,10 +38,9 @@ def _bound(text: str, words: dict[str, tuple[str, ...]]) -> Compare:
     return cond
 
 
-def _names(cond: Compare) -> set[str]:
-    from ..expr import names
-
-    return set(names(cond))
+def facts_for(family: Family, layer: Layer) -> dict[str, Expr]:
+    """Facts a region may use: those of any layer; where several define a name, the layer of the rule has it."""
+    return {f.name: f.expr for other in (*family.layers, layer) for f in other.facts}
 
 
 def outside_evidence(run: ArchRun, layer: Layer, rule: Rule, regions: list[Region]) -> tuple[int, int] | None:
@@ -56,8 +54,12 @@ def outside_evidence(run: ArchRun, layer: Layer, rule: Rule, regions: list[Regio
     mask = part.rules == index
     if isinstance(rule.outcome, Cap):
         mask &= part.codes == layer.values.index(CUSTOM)
+    env = FactEnv(facts_for(run.survey.family, layer), run.survey.values)
     for region in regions:
-        mask &= ~np.broadcast_to(part.conds.all_hold(region), mask.shape)
+        inside = np.ones(mask.shape, bool)
+        for cond in region:
+            inside &= COMPARE[cond.op](evaluate_arrays(cond.left, env), evaluate_arrays(cond.right, env))
+        mask &= ~inside
     if not mask.any():
         return None
     mask &= part.without(index, run) != part.codes

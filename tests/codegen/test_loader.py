@@ -38,7 +38,7 @@ def test_values_and_places(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "word",
     ["on", "Off", "YES", "no", "True", "~", "Null", "0x1F", "010", "0o17", "1:30", "1e3", "+5", "1__0", ".inf", "1.",
-     ".5", "2026-08-01", "1_0.5", "-.nan"],
+     ".5", "2026-08-01", "y", "n", "1_0.5", "-.nan"],
 )  # fmt: skip
 def test_traps_of_yaml(word: str, tmp_path: Path) -> None:
     _, found = _load(f"a: {word}\n".encode(), tmp_path)

@@ -154,8 +154,8 @@ def _meaning(tree: SpecTree) -> object:
             layer.site,
             layer.values,
             layer.gate,
-            [(f.name, f.expr) for f in layer.facts],
-            [(p.name, p.terms) for p in layer.predicates],
+            {f.name: f.expr for f in layer.facts},
+            {p.name: p.terms for p in layer.predicates},
             [[(r.id, r.conds, r.outcome) for r in layer.effective(a)] for a in tree.archs],
         )
         for layer in family.layers
