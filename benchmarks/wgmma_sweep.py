@@ -54,7 +54,7 @@ class Args(ctypes.Structure):
 
 class Info(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int) for name in
-                ("mt", "nt", "kc", "stages", "cluster_n", "split_k", "occupancy", "lut_parts", "smem_bytes")]
+                ("mt", "nt", "kc", "stages", "cluster_n", "split_k", "occupancy", "lut_parts", "group_parts", "smem_bytes")]
 
 
 @dataclass(frozen=True)
@@ -317,6 +317,16 @@ def host(h: Harness, names: list[str]) -> None:
         torch.cuda.synchronize()
 
 
+def profile(h: Harness, names: list[str], n: int, k: int, m: int) -> None:
+    """One launch of every tile, for a profiler to look at."""
+    w = make_weight(n, k, "nf4", 64)
+    a = torch.randn(m, k, device="cuda").to(torch.bfloat16)
+    out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    for name in names:
+        h.launch(name, h.args(a, w, out))
+    torch.cuda.synchronize()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", type=Path, required=True)
@@ -326,7 +336,7 @@ def main() -> int:
     parser.add_argument("--rows", default="", help="comma-separated M; the grid when empty")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("action", choices=["check", "time", "host"])
+    parser.add_argument("action", choices=["check", "time", "host", "profile"])
     options = parser.parse_args()
     torch.manual_seed(torch.seed() % 2**31)
     h = Harness(options.library)
@@ -339,6 +349,9 @@ def main() -> int:
         return 1 if check(h, names, options.out) else 0
     if options.action == "host":
         host(h, names)
+        return 0
+    if options.action == "profile":
+        profile(h, names, *shapes[0], rows[0])
         return 0
     time_all(h, names, shapes, rows, options.rounds, options.out)
     return 0

@@ -8,23 +8,24 @@
 namespace tilewright::test {
 namespace {
 
-#define TILEWRIGHT_WGMMA_STRUCT(id, mt, nt, kc, stages, cluster_n, split_k, occupancy, lut_parts) \
-  struct Tile_##id {                                                                              \
-    static constexpr Engine kEngine = Engine::kWgmma;                                             \
-    static constexpr int kMt = mt;                                                                \
-    static constexpr int kNt = nt;                                                                \
-    static constexpr int kKc = kc;                                                                \
-    static constexpr int kStages = stages;                                                        \
-    static constexpr int kClusterN = cluster_n;                                                   \
-    static constexpr int kSplitK = split_k;                                                       \
-    static constexpr int kOccupancy = occupancy;                                                  \
-    static constexpr int kLutParts = lut_parts;                                                   \
+#define TILEWRIGHT_WGMMA_STRUCT(id, mt, nt, kc, stages, cluster_n, split_k, occupancy, lut_parts, group_parts) \
+  struct Tile_##id {                                                                                           \
+    static constexpr Engine kEngine = Engine::kWgmma;                                                          \
+    static constexpr int kMt = mt;                                                                             \
+    static constexpr int kNt = nt;                                                                             \
+    static constexpr int kKc = kc;                                                                             \
+    static constexpr int kStages = stages;                                                                     \
+    static constexpr int kClusterN = cluster_n;                                                                \
+    static constexpr int kSplitK = split_k;                                                                    \
+    static constexpr int kOccupancy = occupancy;                                                               \
+    static constexpr int kLutParts = lut_parts;                                                                \
+    static constexpr int kGroupParts = group_parts;                                                            \
   };
 
-#define TILEWRIGHT_WGMMA_ENTRY(id, mt, nt, kc, stages, cluster_n, split_k, occupancy, lut_parts) \
-  {#id,                                                                                          \
-   {mt, nt, kc, stages, cluster_n, split_k, occupancy, lut_parts, smem_bytes<Tile_##id>()},      \
-   {&EngineLauncher<Engine::kWgmma>::launch<Gemm4bitConfig<Tile_##id, __half>>,                  \
+#define TILEWRIGHT_WGMMA_ENTRY(id, mt, nt, kc, stages, cluster_n, split_k, occupancy, lut_parts, group_parts) \
+  {#id,                                                                                                       \
+   {mt, nt, kc, stages, cluster_n, split_k, occupancy, lut_parts, group_parts, smem_bytes<Tile_##id>()},      \
+   {&EngineLauncher<Engine::kWgmma>::launch<Gemm4bitConfig<Tile_##id, __half>>,                               \
     &EngineLauncher<Engine::kWgmma>::launch<Gemm4bitConfig<Tile_##id, __nv_bfloat16>>}},
 
 #define TILEWRIGHT_JOIN_(a, b) a##b

@@ -8,7 +8,7 @@
 namespace tilewright::test {
 
 struct WgmmaTileInfo {
-  int mt, nt, kc, stages, cluster_n, split_k, occupancy, lut_parts, smem_bytes;
+  int mt, nt, kc, stages, cluster_n, split_k, occupancy, lut_parts, group_parts, smem_bytes;
 };
 
 struct WgmmaEntry {

@@ -113,8 +113,13 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
   const int first_tile = static_cast<int>(blockIdx.x) / Geometry::kCluster;
   const int tile_stride = static_cast<int>(gridDim.x) / Geometry::kCluster;
 
+  WgmmaProducer<Config> producer(&map_a, &map_w, shared, place);
+  const auto weight_tile = [&](WgmmaTile tile) { return tile.n * Config::kClusterN + place.peer; };
   ptx::release_dependents();
   if (threadIdx.x == 0) {
+    ptx::tma_prefetch_map(&map_a);
+    ptx::tma_prefetch_map(&map_w);
+    producer.prefetch_weights(weight_tile(tile_at(params, first_tile)), first_turn, end_turn);
     for (int slot = 0; slot < Config::kStages; ++slot) {
       ptx::mbarrier_init(shared.full(slot), 1);
       ptx::mbarrier_init(shared.empty(slot), 4 * Geometry::kConsumers * Config::kClusterN);
@@ -136,16 +141,11 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
     }
   }
   __syncthreads();
-  if constexpr (Geometry::kCluster > 1) ptx::cluster_sync();
+  if constexpr (Config::kClusterN > 1) ptx::cluster_sync();  // peers arrive at these barriers
 
   if (warpgroup == 0) {
     ptx::setmaxnreg_dec<Geometry::kProducerRegisters>();
     if (threadIdx.x == 0) {
-      ptx::tma_prefetch_map(&map_a);
-      ptx::tma_prefetch_map(&map_w);
-      WgmmaProducer<Config> producer(&map_a, &map_w, shared, place);
-      const auto weight_tile = [&](WgmmaTile tile) { return tile.n * Config::kClusterN + place.peer; };
-      producer.prefetch_weights(weight_tile(tile_at(params, first_tile)), first_turn, end_turn);
       ptx::wait_for_dependencies();
       for (int index = first_tile; index < tiles; index += tile_stride) {
         const WgmmaTile tile = tile_at(params, index);

@@ -21,7 +21,8 @@ class WgmmaConsumer {
   using Element = typename Config::Element;
   using Geometry = WgmmaGeometry<Config>;
   using Ring = RingPosition<Config::kStages>;
-  using Scales = ScaleStream<Element, kBlock16>;
+  // The largest accumulators leave few registers for scales on their way.
+  using Scales = ScaleStream<Element, kBlock16, Config::kMt >= 224 ? 2 : 4>;
   using Multiply = ptx::Wgmma<Element, Config::kMt>;
 
   __device__ __forceinline__ WgmmaConsumer(const WgmmaParams& params, const WgmmaShared<Config>& shared,
@@ -45,47 +46,72 @@ class WgmmaConsumer {
   __device__ __forceinline__ int row() const { return row_; }
 
   // acc += the block's part of k for the weight rows from `first_n`, in turns of two steps of 64.
+  //
+  // A wgmma that takes A from registers holds its warp until it starts. So the expansion of the next kGroupParts fragments
+  // runs between two batches of them, while the batch before, or another warpgroup's, multiplies.
   __device__ __forceinline__ void multiply(float (&acc)[Config::kMt / 2], Ring& ring, int first_n, int first_turn,
                                            int end_turn) {
+    if (first_turn >= end_turn) return;
     Scales scales;
     scales.start(params_.source, first_n + row_, params_.n, params_.steps, offset_, shared_.nested_code(), first_turn);
-    uint32_t fragment[2][16];
+    uint32_t fragment[2][4 * kGroupParts];
+    uint4 words[2][2];
     Ring behind = ring;  // the stage whose multiplications may still run
+    ptx::mbarrier_wait(shared_.full(ring.slot), ring.phase);
+    load_words(words, ring.slot, 0);
     for (int turn = first_turn; turn < end_turn; ++turn) {
       uint32_t pair[2][2][Scales::kPerStep];
       scales.next(params_.source, pair);
 #pragma unroll
       for (int step = 0; step < 2; ++step) {
-        if (step == 0 || Config::kKc == kStepK) ptx::mbarrier_wait(shared_.full(ring.slot), ring.phase);
-        expand_step(fragment[step], ring.slot, Config::kKc == kStepK ? 0 : step, pair[step]);
-        ptx::wgmma_pin(fragment[step]);
-        ptx::wgmma_fence();
-        const uint32_t panel =
-            shared_.a_stage(ring.slot) + (Config::kKc == kStepK ? 0 : step) * Geometry::kPanelBytes;
-        const uint64_t descriptor = ptx::wgmma_descriptor_k_major_128b(panel);
+        const bool leaves_stage = Config::kKc == kStepK || step == 1;
+        const uint64_t descriptor = panel_descriptor(ring.slot, Config::kKc == kStepK ? 0 : step);
+        if (leaves_stage) ring.advance();
 #pragma unroll
-        for (int part = 0; part < 4; ++part) Multiply::run(acc, fragment[step] + 4 * part, descriptor + 2 * part);
-        ptx::wgmma_commit();
-        ptx::wgmma_wait<1>();
-        ptx::wgmma_pin(fragment[step ^ 1]);
-        if (step == 0 || Config::kKc == kStepK) {
-          if (turn > first_turn || step > 0) {
+        for (int group = 0; group < kGroups; ++group) {
+          uint32_t(&own)[4 * kGroupParts] = fragment[(step * kGroups + group) % 2];
+#pragma unroll
+          for (int part = 0; part < kGroupParts; ++part) {
+            expand_part(own + 4 * part, group * kGroupParts + part, words, pair[step]);
+          }
+          if (group + 1 == kGroups && (step == 0 || turn + 1 < end_turn)) {
+            if (leaves_stage) ptx::mbarrier_wait(shared_.full(ring.slot), ring.phase);
+            load_words(words, ring.slot, leaves_stage ? 0 : 1);
+          }
+          ptx::wgmma_pin(own);
+          ptx::wgmma_fence();
+#pragma unroll
+          for (int part = 0; part < kGroupParts; ++part) {
+            Multiply::run(acc, own + 4 * part, descriptor + 2 * (group * kGroupParts + part));
+          }
+          ptx::wgmma_commit();
+          ptx::wgmma_wait<1>();  // the group before is done
+          ptx::wgmma_pin(fragment[(step * kGroups + group + 1) % 2]);
+          if (group == 0 && (step == 0 || Config::kKc == kStepK) && (turn > first_turn || step > 0)) {
             release(behind.slot);
             behind.advance();
           }
         }
-        if (step == 1 || Config::kKc == kStepK) ring.advance();
       }
     }
     ptx::wgmma_wait<0>();
     ptx::wgmma_pin(acc);
-    if (end_turn > first_turn) release(behind.slot);
+    release(behind.slot);
   }
 
  private:
-  // 64 codes of each of this thread's two rows, 8 of every 32 its own, to the A fragments of four wgmma.
-  __device__ __forceinline__ void expand_step(uint32_t (&fragment)[16], int slot, int step,
-                                              const uint32_t (&pair)[2][Scales::kPerStep]) const {
+  static constexpr int kGroupParts = Config::kGroupParts;
+  static constexpr int kGroups = 4 / kGroupParts;
+  static_assert(kGroupParts == 1 || kGroupParts == 2 || kGroupParts == 4, "a step has four parts");
+  static_assert(Config::kStages >= 3, "two stages are held while a third is waited for");
+
+  __device__ __forceinline__ uint64_t panel_descriptor(int slot, int step) const {
+    return ptx::wgmma_descriptor_k_major_128b(shared_.a_stage(slot) + step * Geometry::kPanelBytes);
+  }
+
+  // The packed codes of this quad's two rows for step `step` of a stage: words[32-block of k][row]. The four lanes of a quad
+  // read the same 16 bytes; lane t owns byte t of every word.
+  __device__ __forceinline__ void load_words(uint4 (&words)[2][2], int slot, int step) const {
     constexpr int kRowBytes = Config::kKc / 2;
     const uint32_t rows = shared_.w_stage(slot) + row_ * kRowBytes;
 #pragma unroll
@@ -93,28 +119,42 @@ class WgmmaConsumer {
       const int chunk = 2 * step + half;
       const uint32_t at = Config::kKc == kStepK ? chunk << 4 : (chunk ^ (row_ >> 1 & 3)) << 4;
 #pragma unroll
-      for (int row = 0; row < 2; ++row) {
-        // The four lanes of a quad read the same 16 bytes; lane t owns byte t of every word.
-        const uint4 words = ptx::lds_128(rows + row * 8 * kRowBytes + at);
-        expand_pair(fragment, 2 * half, row, words.x, words.y, pair[row]);
-        expand_pair(fragment, 2 * half + 1, row, words.z, words.w, pair[row]);
+      for (int row = 0; row < 2; ++row) words[half][row] = ptx::lds_128(rows + row * 8 * kRowBytes + at);
+    }
+  }
+
+  // The A fragment of 16 in k.
+  __device__ __forceinline__ void expand_part(uint32_t* fragment, int part, const uint4 (&words)[2][2],
+                                              const uint32_t (&pair)[2][Scales::kPerStep]) const {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const uint4& four = words[part / 2][row];
+      if (part % 2 == 0) {
+        expand_pair(fragment, part, row, four.x, four.y, pair[row]);
+      } else {
+        expand_pair(fragment, part, row, four.z, four.w, pair[row]);
       }
     }
   }
 
-  // This thread's byte of two words of codes to the two registers of one row in fragment `part` (16 in k).
-  __device__ __forceinline__ void expand_pair(uint32_t (&fragment)[16], int part, int row, uint32_t word0, uint32_t word1,
+  // This thread's byte of two words of codes to the two registers of one row in the fragment of `part`.
+  __device__ __forceinline__ void expand_pair(uint32_t* fragment, int part, int row, uint32_t word0, uint32_t word1,
                                               const uint32_t (&pair)[Scales::kPerStep]) const {
     uint32_t first, second;
-    if (part < Config::kLutParts) {
+    if (by_table(part)) {
       first = look_up(word0);
       second = look_up(word1);
     } else {
       dequant::expand_four<!kBlock16>(tables_, ptx::prmt(word0, word1, own_bytes_), first, second);
     }
     const uint32_t scale = pair[kBlock16 ? part : 0];
-    fragment[4 * part + row] = multiply_pair<Element>(first, scale);
-    fragment[4 * part + 2 + row] = multiply_pair<Element>(second, scale);
+    fragment[row] = multiply_pair<Element>(first, scale);
+    fragment[2 + row] = multiply_pair<Element>(second, scale);
+  }
+
+  // Two of four alternate, so that every batch has both kinds.
+  static __device__ __forceinline__ constexpr bool by_table(int part) {
+    return Config::kLutParts == 2 ? part % 2 == 0 : part < Config::kLutParts;
   }
 
   // Entry `byte` of the byte table in this lane's bank: one permute makes the offset byte * 256 + lane * 4.

@@ -11,6 +11,7 @@
 
 #include "tilewright/dequant/scales.cuh"
 #include "tilewright/epilogue/element.cuh"
+#include "tilewright/ptx/ldg.cuh"
 #include "tilewright/ptx/lds.cuh"
 
 namespace tilewright::kernels {
@@ -30,10 +31,10 @@ __device__ __forceinline__ uint32_t splat(float value) {
 // Lane 2 r + s of a quad looks after row r (0 or 8 rows further) at step s of every turn.
 //
 // Blocks of 64 or more: one scale a step. kBlock16: four e4m3 scales a step, their common factor left to the epilogue.
-template <class Element, bool kBlock16>
+// kAhead turns are loaded before they are needed.
+template <class Element, bool kBlock16, int kAhead>
 class ScaleStream {
  public:
-  static constexpr int kAhead = 2;  // turns loaded before they are needed
   static constexpr int kPerStep = kBlock16 ? 4 : 1;
 
   // `row` is this quad's first weight row, clamped here to `rows`; loads begin at `first_turn`.
@@ -76,12 +77,13 @@ class ScaleStream {
     // Past the end of k the activations are zeros; any finite scale of the row will do.
     const int step = min(next_step_, last_step_);
     next_step_ += 2;
-    if constexpr (kBlock16) {
-      const auto* words = reinterpret_cast<const uint32_t*>(static_cast<const uint8_t*>(source.scales) + first_);
-      return {__ldg(words + step), 0.0f};
-    } else {
-      return dequant::load_scale(source, first_ + (step >> shift_));
+    const auto* bytes = static_cast<const uint8_t*>(source.scales);
+    if constexpr (kBlock16) return {ptx::ldg_near_word(reinterpret_cast<const uint32_t*>(bytes + first_) + step), 0.0f};
+    const int64_t block = first_ + (step >> shift_);
+    if (source.kind == dequant::ScaleKind::kAbsmax) {
+      return {ptx::ldg_near_word(reinterpret_cast<const uint32_t*>(bytes) + block), 0.0f};
     }
+    return {ptx::ldg_near_byte(bytes + block), __ldg(source.nested_absmax + (block >> dequant::kNestedBlockShift))};
   }
 
   __device__ __forceinline__ float finish(const dequant::ScaleSource& source, dequant::RawScale raw) const {

@@ -14,6 +14,7 @@ namespace tilewright {
 //   kOccupancy    blocks per multiprocessor the registers are sized for
 //   kLutParts     of every four groups of 16 in k, how many are expanded through a table of byte values in shared memory
 //                 instead of byte permutes (0..4): the two use different units
+//   kGroupParts   groups of 16 in k that are expanded and multiplied at a time (1, 2 or 4)
 template <class Tile>
 struct WgmmaGeometry {
   static constexpr int kConsumers = Tile::kNt / 64;
