@@ -114,7 +114,8 @@ def texts(path: Path) -> list[str]:
 
 
 def test_a_person_is_told_what_is_drawn(tmp_path: Path) -> None:
-    assert draw(tmp_path, "--arch", "sm121", "--out", "m.svg").returncode == 0
+    plain = draw(tmp_path, "--arch", "sm121", "--out", "m.svg")
+    assert plain.returncode == 0, plain.stderr
     shown = texts(tmp_path / "m.svg")
     for text in ("gemm_4bit: which kernel runs", "sm121 \u00b7 GB10 / DGX Spark \u00b7 48 SMs", "rows of activations M",
                  "simt", "mma", "dequantise + linear", "reported by others"):  # fmt: skip
@@ -127,7 +128,8 @@ def test_a_person_is_told_what_is_drawn(tmp_path: Path) -> None:
         shape_points(pick_grid([example()], "gemm_4bit", None)),
     )
     assert {r.label for row in drawn.rows for r in row.runs} <= set(shown)
-    assert draw(tmp_path, "--arch", "sm121", "--k", "4096", "--out", "n.svg").returncode == 0
+    by_n = draw(tmp_path, "--arch", "sm121", "--k", "4096", "--out", "n.svg")
+    assert by_n.returncode == 0, by_n.stderr
     assert "output features N" in texts(tmp_path / "n.svg")
 
 
