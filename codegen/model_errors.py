@@ -82,7 +82,8 @@ def _real_path(document: Document, loc: tuple[int | str, ...]) -> tuple[ValuePat
 
     Pydantic appends the alternative it tried; a rule's outcome stands in the file under a key of its own.
     """
-    value, path = document.value, []
+    value = document.value
+    path: list[int | str] = []
     for index, step in enumerate(loc):
         if step == "outcome" and isinstance(value, dict) and "id" in value and len(loc) > index + 1:
             keys = [k for k in outcome_keys(document.value.get("layer")) if k in value]
