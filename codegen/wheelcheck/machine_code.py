@@ -99,7 +99,7 @@ def check_instructions(
         for engine, kernel in chosen:
             looked += 1
             if not any(INSTRUCTIONS[engine].match(word) for word in words.get(kernel.symbol, ())):
-                pattern = INSTRUCTIONS[engine].pattern
+                pattern = INSTRUCTIONS[engine].pattern.replace("\\", "")
                 check.problems.append(
                     f"{kernel.family} {image}: {kernel.tile} for {kernel.dtype} is of engine {engine}, "
                     f"but holds no {pattern}"
