@@ -1,4 +1,5 @@
 #include <cinttypes>
+#include <cstdio>
 
 #include "binding_gemm_4bit.h"
 
@@ -11,15 +12,23 @@ constexpr int64_t kMaxElements = int64_t{1} << 40;
 
 int64_t ceil_div(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
+void write_device(const View& view, char (&text)[24]) {
+  if (view.device_type == shim.device_cuda) {
+    std::snprintf(text, sizeof text, "cuda:%d", view.device);
+  } else {
+    std::snprintf(text, sizeof text, "%s", view.device_type == shim.device_cpu ? "cpu" : "another device");
+  }
+}
+
 bool same_device(const char* op, const View& anchor, const View& view) {
   if (!view.present()) return true;
   if (view.device_type == anchor.device_type && view.device == anchor.device) return true;
-  if (view.device_type != anchor.device_type) {
-    return fail("%s: %s is on cuda:%d and %s is on another kind of device; all tensors must be on one device", op,
-                anchor.name, anchor.device, view.name);
-  }
-  return fail("%s: %s is on cuda:%d and %s is on cuda:%d; all tensors must be on one device", op, anchor.name,
-              anchor.device, view.name, view.device);
+  char first[24];
+  char second[24];
+  write_device(anchor, first);
+  write_device(view, second);
+  return fail("%s: %s is on %s and %s is on %s; all tensors must be on one device", op, anchor.name, first, view.name,
+              second);
 }
 
 bool expect_dtype(const char* op, const View& view, int32_t dtype) {

@@ -87,6 +87,21 @@ void describe_images(char* out, size_t size) {
   }
 }
 
+bool current_stream(int32_t device, void*& stream) {
+  if (shim.get_current_cuda_stream != nullptr && shim.get_current_cuda_stream(device, &stream) == 0) return true;
+  return fail("cuda:%d: torch's current stream could not be read", device);
+}
+
+bool prepare_device(const char* op, const View& tensor, Device& device, void*& stream) {
+  if (!device_properties(tensor.device, device) || !current_stream(tensor.device, stream)) return false;
+  if (device.image >= 0) return true;
+  char images[256];
+  describe_images(images, sizeof images);
+  return fail("%s: cuda:%d has compute capability %d.%d, and this build of tilewright has machine code only for %s;"
+              " build it with TILEWRIGHT_ARCHS set for this device",
+              op, tensor.device, device.cc_major, device.cc_minor, images);
+}
+
 // torch's own guard is used because it does not create a context on the device it leaves.
 DeviceGuard::DeviceGuard(int index) {
   int32_t current = -1;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "binding_generated.h"
+#include "binding_tensor.h"
 
 namespace tilewright::binding {
 
@@ -24,6 +25,9 @@ bool device_properties(int index, Device& out);
 
 // Writes the built images as text ("sm_80, sm_90a").
 void describe_images(char* out, size_t size);
+
+// The device and torch's current stream for an op on `tensor`; refuses a device that no image loads on.
+bool prepare_device(const char* op, const View& tensor, Device& device, void*& stream);
 
 // Makes `index` torch's current device for a scope. Does nothing, and costs one call, when it is already.
 class DeviceGuard {

@@ -7,7 +7,6 @@
 
 #include "binding_control.h"
 #include "binding_device.h"
-#include "binding_quantize.h"
 
 namespace tilewright::binding {
 
@@ -202,21 +201,6 @@ bool run_fallback(Gemm4bitInputs& in, const Call& call, void* stream, Owned& out
   return true;
 }
 
-bool current_stream(int32_t device, void*& stream) {
-  if (shim.get_current_cuda_stream != nullptr && shim.get_current_cuda_stream(device, &stream) == 0) return true;
-  return fail("cuda:%d: torch's current stream could not be read", device);
-}
-
-bool prepare_device(const char* op, const View& tensor, Device& device, void*& stream) {
-  if (!device_properties(tensor.device, device) || !current_stream(tensor.device, stream)) return false;
-  if (device.image >= 0) return true;
-  char images[256];
-  describe_images(images, sizeof images);
-  return fail("%s: cuda:%d has compute capability %d.%d, and this build of tilewright has machine code only for %s;"
-              " build it with TILEWRIGHT_ARCHS set for this device",
-              op, tensor.device, device.cc_major, device.cc_minor, images);
-}
-
 }  // namespace
 
 bool run_gemm_4bit(Gemm4bitInputs& in, Owned& out) {
@@ -231,44 +215,6 @@ bool run_gemm_4bit(Gemm4bitInputs& in, Owned& out) {
   const DeviceGuard guard(in.a.device);
   if (call.decision.path == Path::kCustom) return run_custom(in, call, stream, out);
   return run_fallback(in, call, stream, out);
-}
-
-bool launch_dequantize_4bit(const Weight& w, DType dtype, void* out, void* stream) {
-  Dequantize4bitArgs args{};
-  args.b = static_cast<const uint8_t*>(w.b.data);
-  args.scales = w.absmax.data;
-  args.nested_absmax = static_cast<const float*>(w.nested_absmax.data);
-  args.nested_code = static_cast<const float*>(w.nested_code.data);
-  args.offset = static_cast<const float*>(w.offset.data);
-  args.out = out;
-  args.numel = w.n * w.k;
-  args.blocksize = static_cast<int32_t>(w.blocksize);
-  args.dtype = dtype;
-  args.quant_type = static_cast<QuantType>(w.quant_type);
-  const cudaError_t error = enqueue_dequantize_4bit(args, static_cast<cudaStream_t>(stream));
-  if (error == cudaSuccess) return true;
-  (void)cudaGetLastError();
-  return fail("dequantize_4bit: the launch failed: %s (n=%" PRId64 ", k=%" PRId64 ", blocksize=%" PRId64 ")",
-              cudaGetErrorString(error), w.n, w.k, w.blocksize);
-}
-
-bool run_dequantize_4bit(Weight& w, int64_t dtype, Owned& out) {
-  if (!check_weight("dequantize_4bit", w)) return false;
-  if (dtype < 0 || dtype > 2) {
-    return fail("dequantize_4bit: dtype=%" PRId64 "; allowed: 0 (float16), 1 (bfloat16), 2 (float32)", dtype);
-  }
-  const int32_t codes[3] = {shim.dtype_f16, shim.dtype_bf16, shim.dtype_f32};
-  const int64_t sizes[2] = {w.n, w.k};
-  View view{"out"};
-  if (!allocate(w.b, codes[dtype], sizes, 2, out) || !inspect("out", out.get(), view)) return false;
-  if (view.numel == 0) return true;
-  Device device;
-  void* stream = nullptr;
-  WeightCopies copies;
-  if (!prepare_device("dequantize_4bit", w.b, device, stream)) return false;
-  const DeviceGuard guard(w.b.device);
-  return make_dense_weight(w, copies) &&
-         launch_dequantize_4bit(w, static_cast<DType>(dtype), view.data, stream);
 }
 
 }  // namespace tilewright::binding

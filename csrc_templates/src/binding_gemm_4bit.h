@@ -33,6 +33,12 @@ bool run_gemm_4bit(Gemm4bitInputs& in, Owned& out);
 
 // Writes the dequantised [n, k] weight into `out`, a dense tensor of `dtype` on the current device.
 bool launch_dequantize_4bit(const Weight& weight, DType dtype, void* out, void* stream);
+
+// The three results of quantize_4bit for nf4 and fp4; the offset is empty.
+struct Quantized {
+  Owned packed, absmax, offset;
+};
+bool run_quantize_4bit(View& weight, int64_t blocksize, int64_t quant_type, Quantized& out);
 bool run_dequantize_4bit(Weight& weight, int64_t dtype, Owned& out);
 
 }  // namespace tilewright::binding

@@ -17,12 +17,15 @@ namespace {
   "(Tensor a, Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, Tensor? bias=None, " \
   "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None) -> Tensor"
 
+#define TILEWRIGHT_QUANTIZE_4BIT_ARGS "(Tensor weight, int blocksize, int quant_type) -> (Tensor, Tensor, Tensor)"
+
 constexpr const char* kSchemas[] = {
     "gemm_4bit" TILEWRIGHT_GEMM_4BIT_ARGS,
     "_noop_gemm_4bit" TILEWRIGHT_GEMM_4BIT_ARGS,
     "dequantize_4bit(Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, int dtype, "
     "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None) -> Tensor",
-    "quantize_4bit(Tensor weight, int blocksize, int quant_type) -> (Tensor, Tensor, Tensor)",
+    "quantize_4bit" TILEWRIGHT_QUANTIZE_4BIT_ARGS,
+    "_quantize_4bit_torch" TILEWRIGHT_QUANTIZE_4BIT_ARGS,
 };
 
 // The handles of one call; released at the end of the scope, before any raise.
@@ -100,6 +103,28 @@ Handle dequantize_4bit(const StableIValue* stack) {
   return out.release();
 }
 
+bool quantize_by_kernel(StableIValue* stack) {
+  Arguments<1> arguments{{as_handle(stack[0])}};
+  View weight;
+  Quantized out;
+  if (!inspect("weight", arguments.handles[0], weight) ||
+      !run_quantize_4bit(weight, static_cast<int64_t>(stack[1]), static_cast<int64_t>(stack[2]), out)) {
+    return false;
+  }
+  stack[0] = reinterpret_cast<StableIValue>(out.packed.release());
+  stack[1] = reinterpret_cast<StableIValue>(out.absmax.release());
+  stack[2] = reinterpret_cast<StableIValue>(out.offset.release());
+  return true;
+}
+
+// e2m1 needs the largest value of the whole tensor first: that is left to torch.
+void quantize_4bit(StableIValue* stack, uint64_t, uint64_t) {
+  const bool done = static_cast<int64_t>(stack[2]) == static_cast<int64_t>(QuantType::kE2m1)
+                        ? call("tilewright::_quantize_4bit_torch", stack)
+                        : quantize_by_kernel(stack);
+  if (!done) raise();
+}
+
 // Every object of `Op` is gone when the exception is raised, so that nothing leaks.
 template <Handle (*Op)(const StableIValue*)>
 void boxed(StableIValue* stack, uint64_t, uint64_t) {
@@ -117,6 +142,7 @@ constexpr Kernel kCudaKernels[] = {
     {"gemm_4bit", boxed<gemm_4bit>},
     {"_noop_gemm_4bit", boxed<noop_gemm_4bit>},
     {"dequantize_4bit", boxed<dequantize_4bit>},
+    {"quantize_4bit", quantize_4bit},
 };
 
 // The library objects live as long as the process: deleting one would unregister its ops.

@@ -1,4 +1,4 @@
-// The dequantise kernel behind one function, so that host files need no device code.
+// The quantise and dequantise kernels behind functions, so that host files need no device code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,6 +7,7 @@
 
 namespace tilewright::binding {
 
+cudaError_t enqueue_quantize_4bit(const Quantize4bitArgs& args, cudaStream_t stream);
 cudaError_t enqueue_dequantize_4bit(const Dequantize4bitArgs& args, cudaStream_t stream);
 
 }  // namespace tilewright::binding

@@ -53,7 +53,7 @@ struct Shim {
   void (*operator_delete)(void*);
 
   int32_t dtype_f16, dtype_bf16, dtype_f32, dtype_f64, dtype_u8, dtype_i8, dtype_i32, dtype_i64, dtype_e4m3;
-  int32_t device_cuda;
+  int32_t device_cpu, device_cuda;
 };
 
 extern Shim shim;

@@ -18,12 +18,14 @@ _GEMM_ARGUMENTS = (
     "(Tensor a, Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, Tensor? bias=None, "
     "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None) -> Tensor"
 )
+_QUANTIZE_ARGUMENTS = "(Tensor weight, int blocksize, int quant_type) -> (Tensor, Tensor, Tensor)"
 SCHEMAS = (
     "gemm_4bit" + _GEMM_ARGUMENTS,
     "_noop_gemm_4bit" + _GEMM_ARGUMENTS,
     "dequantize_4bit(Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, int dtype, "
     "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None) -> Tensor",
-    "quantize_4bit(Tensor weight, int blocksize, int quant_type) -> (Tensor, Tensor, Tensor)",
+    "quantize_4bit" + _QUANTIZE_ARGUMENTS,
+    "_quantize_4bit_torch" + _QUANTIZE_ARGUMENTS,
 )
 
 
@@ -164,12 +166,14 @@ _CPU_KERNELS: dict[str, Callable[..., Any]] = {
     "_noop_gemm_4bit": _noop_gemm_4bit,
     "dequantize_4bit": _dequantize_4bit,
     "quantize_4bit": _quantize_4bit,
+    "_quantize_4bit_torch": _quantize_4bit,
 }
 _FAKE_KERNELS: dict[str, Callable[..., Any]] = {
     "gemm_4bit": _gemm_4bit_fake,
     "_noop_gemm_4bit": _noop_gemm_4bit,
     "dequantize_4bit": _dequantize_4bit_fake,
     "quantize_4bit": _quantize_4bit_fake,
+    "_quantize_4bit_torch": _quantize_4bit_fake,
 }
 
 
@@ -180,7 +184,7 @@ def _register(native: _library.Native) -> torch.library.Library:
             library.define(schema)
     for name, kernel in _CPU_KERNELS.items():
         library.impl(name, kernel, "CPU")
-        if not native.loaded or name == "quantize_4bit":
+        if not native.loaded or name == "_quantize_4bit_torch":
             library.impl(name, kernel, "CUDA")
     for name, fake in _FAKE_KERNELS.items():
         torch.library.register_fake(f"tilewright::{name}", fake, lib=library)

@@ -102,7 +102,7 @@ def dtype_code(dtype: torch.dtype) -> int:
 
 @lru_cache(maxsize=64)
 def table(values: tuple[float, ...], device: torch.device) -> torch.Tensor:
-    """`values` as an fp32 tensor on `device`, made once."""
+    """`values` as an fp32 tensor on `device`, made once. For kernels only: they never see a traced tensor."""
     return torch.tensor(values, dtype=torch.float32, device=device)
 
 

@@ -70,13 +70,14 @@ def quantize_nested(absmax: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, t
         raise ValueError(
             "nested=True; the weight has a block whose absmax is not finite, which nested scales cannot hold"
         )
-    code = formats.table(formats.nested_code_values(), absmax.device)
+    # Not the cached table: this also runs while torch traces, and a traced tensor must not outlive its trace.
+    code = torch.tensor(formats.nested_code_values(), dtype=torch.float32, device=absmax.device)
     offset = absmax.mean() if absmax.numel() else absmax.new_zeros(())
     rows = _padded_rows(absmax - offset, formats.NESTED_BLOCKSIZE)
     nested_absmax = rows.abs().amax(dim=1)
     scaled = rows / _nonzero(nested_absmax)[:, None]
     codes = torch.bucketize(scaled, (code[1:] + code[:-1]) / 2, out_int32=True).to(torch.uint8)
-    return codes.reshape(-1)[: absmax.numel()].contiguous(), nested_absmax, code.clone(), offset
+    return codes.reshape(-1)[: absmax.numel()].contiguous(), nested_absmax, code, offset
 
 
 def _quantize_absmax(flat: torch.Tensor, blocksize: int, quant_type: int) -> tuple[torch.Tensor, torch.Tensor]:

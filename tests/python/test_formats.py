@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import DataDependentOutputException
 
 import tilewright
 from tilewright import formats
@@ -182,3 +183,13 @@ def test_result_does_not_depend_on_strides_or_repetition() -> None:
     second, same = tilewright.quantize_4bit(view.contiguous())
     assert torch.equal(first, second)
     assert torch.equal(state.absmax, same.absmax)
+
+
+def test_tracing_leaves_no_trace_behind() -> None:
+    weight = torch.randn(8, 64, generator=torch.Generator().manual_seed(11))
+    before = tilewright.quantize_4bit(weight, nested=True)
+    with torch._subclasses.FakeTensorMode() as mode, pytest.raises(DataDependentOutputException):
+        tilewright.quantize_4bit(mode.from_tensor(weight), nested=True)
+    after = tilewright.quantize_4bit(weight, nested=True)
+    assert torch.equal(before[0], after[0])
+    assert torch.equal(before[1].absmax, after[1].absmax)

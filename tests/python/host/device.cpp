@@ -111,6 +111,14 @@ void describe_unbuilt(Tile tile, Arch, const Problem&, char* text, size_t size) 
 
 namespace binding {
 
+// Every value becomes code 7 with absmax 1: the kernel has tests of its own, here the plumbing counts.
+cudaError_t enqueue_quantize_4bit(const Quantize4bitArgs& args, cudaStream_t) {
+  if (args.dtype != DType::kF32) return cudaErrorNotSupported;
+  for (int64_t i = 0; i < (args.numel + 1) / 2; ++i) args.packed[i] = 0x77;
+  for (int64_t i = 0; i < (args.numel + args.blocksize - 1) / args.blocksize; ++i) args.absmax[i] = 1.0f;
+  return cudaSuccess;
+}
+
 cudaError_t enqueue_dequantize_4bit(const Dequantize4bitArgs& args, cudaStream_t) {
   if (args.dtype != DType::kF32) return cudaErrorNotSupported;
   for (int64_t i = 0; i < args.numel; ++i) static_cast<float*>(args.out)[i] = weight(args, i);

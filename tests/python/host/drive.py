@@ -174,6 +174,23 @@ def check_force() -> None:
     assert (same(x).path, last().forced) == (1, 0)
 
 
+def check_quantize() -> None:
+    """Three results by kernel; e2m1 goes to torch, which this process has not registered."""
+    quantize = torch.ops.tilewright.quantize_4bit.default
+    found, scales, offset = quantize(torch.randn(5, 33).t(), 32, 0)
+    assert (found.tolist(), scales.tolist(), offset.shape) == ([0x77] * 83, [1.0] * 6, (0,))
+    assert [t.numel() for t in quantize(torch.empty(0, 64), 64, 1)] == [0, 0, 0]
+    for arguments, pattern in (
+        ((torch.ones(2, 64), 48, 0), "blocksize=48; allowed: 32, 64"),
+        ((torch.ones(2, 64), 64, 3), "quant_type=3; allowed: 0"),
+        ((torch.ones(2, 64).double(), 64, 0), "weight has dtype float64; allowed: float16, bfloat16, float32"),
+        ((torch.ones(2, 64).half(), 64, 0), "the launch failed: not supported .128 elements, blocksize=64"),
+        ((torch.ones(2, 64), 16, 2), "tilewright::_quantize_4bit_torch"),
+    ):
+        with pytest.raises(RuntimeError, match=pattern):
+            quantize(*arguments)
+
+
 def check_memory() -> None:
     """Handles and heap cells are released on every way out."""
 
@@ -206,6 +223,7 @@ check_layouts()
 check_nested()
 check_refusals()
 check_force()
+check_quantize()
 check_memory()
 check_images()
 print("done")

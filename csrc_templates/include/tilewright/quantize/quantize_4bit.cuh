@@ -42,6 +42,11 @@ __device__ __forceinline__ uint32_t quantize_fp4(float x) {
   return x < 0.0f ? code | 8u : code;
 }
 
+// fmaxf would drop a NaN; here it becomes the absmax, so that the whole block dequantises to NaN.
+__device__ __forceinline__ float max_or_nan(float most, float value) {
+  return value > most || value != value ? value : most;
+}
+
 template <QuantType kQuantType>
 __device__ __forceinline__ uint32_t quantize_value(float x) {
   static_assert(kQuantType == QuantType::kNf4 || kQuantType == QuantType::kFp4, "blocks with an absmax are nf4 or fp4");
@@ -63,10 +68,12 @@ __global__ void __launch_bounds__(kQuantizeThreads) quantize_4bit_kernel(const _
     const int count = rest < args.blocksize ? static_cast<int>(rest) : args.blocksize;
     const Element* values = static_cast<const Element*>(args.values) + first;
     float absmax = 0.0f;
-    for (int i = lane; i < count; i += 32) absmax = fmaxf(absmax, fabsf(ElementTraits<Element>::to_float(values[i])));
+    for (int i = lane; i < count; i += 32) {
+      absmax = max_or_nan(absmax, fabsf(ElementTraits<Element>::to_float(values[i])));
+    }
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) {
-      absmax = fmaxf(absmax, __shfl_xor_sync(0xffffffffu, absmax, distance));
+      absmax = max_or_nan(absmax, __shfl_xor_sync(0xffffffffu, absmax, distance));
     }
     if (lane == 0) args.absmax[block] = absmax;
     const float divisor = absmax > 0.0f ? absmax : 1.0f;
