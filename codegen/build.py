@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from .declarations import check_declarations
 from .diagnostics import Location, Sink, did_you_mean
-from .expr import Cond, format_node, names
+from .engine_needs import ENGINE_NEEDS
+from .expr import Cond, format_node, names, parse_cond
 from .ir import (
     ALWAYS,
     NEVER,
@@ -44,6 +45,7 @@ from .models import (
     LayerFile,
     RuleModel,
     SectionModel,
+    TileBase,
     TileFile,
     WheelsFile,
 )
@@ -213,7 +215,16 @@ class _FamilyBuilder:
             for index, model in enumerate(models):
                 place = document.locate(("tiles", index))
                 if model is not None and names.define(model.id, place):
-                    yield Tile(model.id, file.engine, model, requires.get(getattr(model, "kc", 0), ()), place)
+                    stated = requires.get(getattr(model, "kc", 0), ())
+                    needed = tuple(c for c in self._kernel_requires(file.engine, model) if c not in stated)
+                    yield Tile(model.id, file.engine, model, (*stated, *needed), place)
+
+    def _kernel_requires(self, engine: str, model: TileBase) -> tuple[Cond, ...]:
+        """What the engine's kernels ask of a problem, where the family has the inputs it speaks of."""
+        entry = ENGINE_NEEDS.get(engine)
+        conds = [parse_cond(text) for text in entry.requires(model)] if entry else []
+        known = {item.name for item in self.inputs}
+        return tuple(c for c in conds if known.issuperset(names(c)))
 
     def _layer(self, decl: LayerDecl, index: int, file: LayerFile, document: Document, outer: Scope) -> Layer:
         gate = Resolver(self.document, self.sink).conds(decl.when, ("layers", index, "when"), outer.child())

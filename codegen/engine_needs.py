@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .models import TileBase
-from .models.tiles import MmaTile, SimtTile, Tcgen05Tile
+from .models.tiles import MmaTile, SimtTile, Tcgen05Tile, WgmmaTile
 
 KIB = 1024
 MMA_TABLE_BYTES = (16 + 256) * 4
@@ -15,6 +15,9 @@ MMA_TABLE_BYTES = (16 + 256) * 4
 MMA_FIXED_REGISTERS = 48
 """Addresses, loop state and scales of a thread of the mma_m16n8k16 kernel; an estimate."""
 SIMT_FIXED_REGISTERS = 40
+WGMMA_FIXED_REGISTERS = 64
+WGMMA_BYTE_TABLE = 256 * 256
+"""wgmma: one row of 256 bytes for each value of a byte."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class EngineNeeds:
 
     needs: Callable[[Any], Needs]
     contradictions: Callable[[Any], Iterator[str]]
+    requires: Callable[[Any], tuple[str, ...]] = lambda tile: ()
+    """Conjuncts that hold of every problem the kernel takes; what it refuses otherwise."""
 
 
 def needs_stated(tile: TileBase) -> Needs:
@@ -96,6 +101,37 @@ def _mma_contradictions(tile: MmaTile) -> Iterator[str]:
         yield f"kc {tile.kc} is not a multiple of 64"
     if tile.stages < 2:
         yield "a ring has at least 2 stages"
+
+
+def _wgmma_needs(tile: WgmmaTile) -> Needs:
+    cluster = tile.cluster_n * tile.split_k
+    return Needs(
+        smem_bytes=_wgmma_smem(tile),
+        threads=128 * (1 + tile.nt // 64),
+        accumulators=tile.mt // 2,
+        registers=tile.mt // 2 + WGMMA_FIXED_REGISTERS,
+        cluster=cluster,
+        features=("tma", "cluster") if cluster > 1 else ("tma",),
+    )
+
+
+def _wgmma_smem(tile: WgmmaTile) -> int:
+    """Mirrors gemm_4bit/wgmma_smem.h: ring (under which the exchange of split K lies), output, tables, barriers."""
+    ring = tile.stages * (tile.mt * tile.kc * 2 + tile.nt * tile.kc // 2)
+    exchange = tile.mt * tile.nt * 4 if tile.split_k > 1 else 0
+    output_rows = next(rows for rows in (64, 32, 16) if tile.mt % rows == 0 or rows == 16)
+    output = tile.nt // 64 * output_rows * 128
+    tables = (WGMMA_BYTE_TABLE if tile.lut_parts else 0) + 64 + 256 * 4
+    return max(ring, exchange) + output + tables + 2 * tile.stages * 8 + 1 * KIB
+
+
+def _wgmma_contradictions(tile: WgmmaTile) -> Iterator[str]:
+    if tile.nt % 64 or tile.nt > 256:
+        yield f"nt is {tile.nt}; 64, 128, 192 or 256 is expected"
+    if tile.mt % 16 or tile.mt > 256:
+        yield f"mt is {tile.mt}; a multiple of 16 up to 256 is expected"
+    if tile.mt // tile.cluster_n % 8:
+        yield f"mt {tile.mt} over cluster_n {tile.cluster_n} leaves a part that is no multiple of 8"
 
 
 @dataclass(frozen=True)
@@ -168,7 +204,8 @@ def _tcgen05_contradictions(tile: Tcgen05Tile) -> Iterator[str]:
 
 ENGINE_NEEDS: dict[str, EngineNeeds] = {
     "simt": EngineNeeds(_simt_needs, _simt_contradictions),
-    "mma_m16n8k16": EngineNeeds(_mma_needs, _mma_contradictions),
+    "mma_m16n8k16": EngineNeeds(_mma_needs, _mma_contradictions, lambda tile: ("K % 32 == 0",)),
+    "wgmma": EngineNeeds(_wgmma_needs, _wgmma_contradictions, lambda tile: ("K % 64 == 0", "blocksize != 32")),
     "tcgen05": EngineNeeds(_tcgen05_needs, _tcgen05_contradictions),
 }
 """Formulas by engine."""

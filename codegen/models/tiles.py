@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -52,6 +52,29 @@ class MmaTile(TileBase):
     """Elements of padding at the end of each row in shared memory."""
 
 
+class WgmmaTile(TileBase):
+    """wgmma kernel of sm_90a: dequantised weights as register operand, activations by TMA, warp-specialised."""
+
+    mt: Positive
+    """Rows of the activations in the output tile."""
+    nt: Positive
+    """Rows of the weight in the output tile; each 64 are one consumer warpgroup."""
+    kc: Literal[64, 128]
+    """Elements of K in one stage."""
+    stages: Positive
+    """Depth of the shared-memory ring."""
+    cluster_n: Positive = 1
+    """Blocks of a cluster that share one tile of activations."""
+    split_k: Positive = 1
+    """Blocks of a cluster that share one output tile, each with its part of K."""
+    occupancy: Positive = 1
+    """Blocks per SM the registers are sized for."""
+    lut_parts: Annotated[int, Field(strict=True, ge=0, le=4)] = 0
+    """Quarters of the codes that a byte table in shared memory expands; byte permutes do the rest."""
+    group_parts: Literal[1, 2, 4] = 2
+    """Groups of 16 along K that are expanded and multiplied at a time."""
+
+
 class Tcgen05Tile(TileBase):
     """Kernel of a CTA pair with accumulators in tensor memory: M256 x N256 of output per stacked tile."""
 
@@ -84,6 +107,7 @@ class GenericTile(TileBase):
 TILE_MODELS: dict[str, type[TileBase]] = {
     "simt": SimtTile,
     "mma_m16n8k16": MmaTile,
+    "wgmma": WgmmaTile,
     "tcgen05": Tcgen05Tile,
 }
 """Models by engine; an engine that is not listed uses GenericTile."""
@@ -117,5 +141,6 @@ __all__ = [
     "Tcgen05Tile",
     "TileBase",
     "TileFile",
+    "WgmmaTile",
     "tile_fields",
 ]
