@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -87,6 +86,8 @@ def render_json(diagnostics: Iterable[Diagnostic]) -> str:
         }
         for d in diagnostics
     ]
+    import json
+
     return json.dumps(rows, indent=2)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -52,11 +52,17 @@ class ArchRun:
     layers: dict[str, LayerRun] = field(default_factory=dict)
     _fired: dict[str, list[Rule]] = field(default_factory=dict)
 
+    def for_twin(self, arch: str) -> ArchRun:
+        """The run of an arch that has the same rules."""
+        twin = replace(self, arch=arch)
+        twin.tiles = self.tiles
+        return twin
+
     def fired(self, layer: str) -> list[Rule]:
         """The rules that fired somewhere, in order."""
         if layer not in self._fired:
             run = self.layers[layer]
-            counts = np.bincount((run.rules + 1).ravel())[1:]
+            counts = np.bincount(run.rules.ravel() + 1)[1:]
             self._fired[layer] = [run.effective[i] for i in np.flatnonzero(counts)]
         return self._fired[layer]
 
@@ -110,6 +116,18 @@ class Survey:
         self.sm_counts = {name: arch.profile.sm_counts for name, arch in tree.archs.items()}
         self.shape: tuple[int, int] = values["M"].shape
         self.shared = {layer.name: Conds(layer, values) for layer in family.layers}
+
+    def runs(self, archs: Iterable[str]) -> Iterator[ArchRun]:
+        """Runs of the archs, those with the same rules one after the other: they share the work."""
+        alike: dict[tuple[int, ...], list[str]] = {}
+        for arch in archs:
+            rules = tuple(id(r) for layer in self.family.layers for r in layer.effective(arch))
+            alike.setdefault(rules, []).append(arch)
+        for first, *others in alike.values():
+            run = self.run(first)
+            yield run
+            for arch in others:
+                yield run.for_twin(arch)
 
     def run(self, arch: str) -> ArchRun:
         """Every layer on every problem. Problems that meet no rule have no outcome."""
@@ -202,8 +220,7 @@ def surveys(tree: SpecTree, family: Family) -> Iterator[ArchRun]:
     sm_counts = sorted({s for a in tree.archs.values() for s in a.profile.sm_counts})
     missing = {(layer.name, r.id) for layer in family.layers for s in layer.sections for r in s.rules}
     survey = Survey(tree, family, seed_problems(family, sm_counts, _all(family), COLUMNS, ROWS))
-    for arch in tree.archs:
-        run = survey.run(arch)
+    for run in survey.runs(tree.archs):
         missing -= _fired(run)
         yield run
     if not missing:
@@ -212,8 +229,7 @@ def surveys(tree: SpecTree, family: Family) -> Iterator[ArchRun]:
     wanted = [(y, [r for s in y.sections for r in s.rules if (y.name, r.id) in missing]) for y in family.layers]
     found = thresholds(family, wanted)
     survey = Survey(tree, family, seed_problems(family, sm_counts, found, RETRY_COLUMNS, ROWS, seed=1000))
-    for arch in archs:
-        yield survey.run(arch)
+    yield from survey.runs(archs)
 
 
 def _all(family: Family) -> Any:
