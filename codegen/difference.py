@@ -141,6 +141,8 @@ def _notes(base: SpecTree, head: SpecTree, sides: _Sides) -> Iterator[str]:
         other = sides.base.input_by_name.get(item.name)
         if other is None:
             yield f"input {item.name} is new"
+        elif item.limit != other.limit:
+            yield f"the limit of {item.name} differs: {other.limit} became {item.limit}"
         elif item.is_enum and set(item.words) != set(other.words):
             yield f"words of {item.name} differ: {', '.join(other.words)} became {', '.join(item.words)}"
     moved = _moved_tiles(sides.base, sides.head)
@@ -149,8 +151,8 @@ def _notes(base: SpecTree, head: SpecTree, sides: _Sides) -> Iterator[str]:
 
 
 def _moved_tiles(base: Family, head: Family) -> list[str]:
-    before = {t.id: (t.engine, t.fields) for t in base.tiles}
-    after = {t.id: (t.engine, t.fields) for t in head.tiles}
+    before = {t.id: (t.engine, t.fields, t.requires) for t in base.tiles}
+    after = {t.id: (t.engine, t.fields, t.requires) for t in head.tiles}
     return sorted(n for n in {*before, *after} if before.get(n) != after.get(n))
 
 

@@ -148,9 +148,14 @@ def _pick_free(item: Input, sm_counts: Sequence[int], found: Sequence[Threshold]
         return mixer.below(len(item.words), shape)
     seeded = _base(item, found)
     usual = sm_counts if item.name == "num_sms" else [v for v in USUAL.get(item.name, ()) if v <= item.limit]
-    if not usual:
-        return mixer.pick(seeded, shape)
-    return np.where(mixer.below(4, shape) > 0, mixer.pick(list(usual), shape), mixer.pick(seeded, shape))
+    values = np.where(mixer.below(3, shape) == 0, _any_size(item, mixer, shape), mixer.pick(seeded, shape))
+    return np.where(mixer.below(4, shape) > 0, mixer.pick(list(usual), shape), values) if usual else values
+
+
+def _any_size(item: Input, mixer: Mixer, shape: Any) -> Any:
+    """Values of which each size from 1 to the limit has an equal share, whatever its magnitude."""
+    bits = mixer.below(item.limit.bit_length() + 1, shape)
+    return np.minimum(mixer.below(1 << 30, shape) % (np.int64(1) << bits) + 1, item.limit)
 
 
 def _base(item: Input, found: Sequence[Threshold]) -> list[int]:
@@ -166,8 +171,7 @@ def _base(item: Input, found: Sequence[Threshold]) -> list[int]:
 def _solved(item: Input, values: Mapping[str, Any], found: Sequence[Threshold], mixer: Mixer, shape: Any) -> Any:
     """For half of the places a base value or any size at all, for the others the solution of some comparison."""
     base = mixer.pick(_base(item, found), shape)
-    size = mixer.below(1 << 20, shape) % (np.int64(1) << mixer.below(item.limit.bit_length(), shape)) + 1
-    result = np.where(mixer.below(4, shape) == 0, np.minimum(size, item.limit), base)
+    result = np.where(mixer.below(4, shape) == 0, _any_size(item, mixer, shape), base)
     known = {*values, item.name}
     usable = [t for t in found if item.name in t.inputs and len(t.inputs) > 1 and t.inputs <= known]
     if not usable:
@@ -212,7 +216,7 @@ def _moduli(found: Sequence[Threshold]) -> list[int]:
 
 
 def _rounded(values: Any, moduli: Sequence[int], limit: int, mixer: Mixer) -> Any:
-    """Two places of three become a multiple of some modulus, where there is one within the limit."""
+    """Two places of three become the multiple of some modulus below or above, where there is one within the limit."""
     modulus = mixer.pick(moduli, values.shape)
-    multiple = np.maximum(values // modulus, 1) * modulus
+    multiple = np.maximum((values + mixer.below(2, values.shape) * (modulus - 1)) // modulus, 1) * modulus
     return np.where((mixer.below(3, values.shape) > 0) & (multiple <= limit), multiple, values)

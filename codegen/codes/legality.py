@@ -78,8 +78,8 @@ LEGALITY = (
     Code(
         "W405",
         "statement that nothing needs any more",
-        "A reason in `omits` for an arch that does not get to the section, a `reserve` for a tile that rules launch,\n"
-        "or a `requires` for a kc that no tile has. Stale reasons hide the ones that count.",
+        "A reason in `omits` for an arch that does not get to the section, or a `reserve` for a tile that rules\n"
+        "launch. Stale reasons hide the ones that count.",
         "for: all\nomits: {sm121: no data}",
         "drop it.",
     ),

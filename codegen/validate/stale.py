@@ -1,4 +1,4 @@
-"""W405 and W406: what the specs still say although nothing needs it any more."""
+"""W405 and W406 (and E301 for `requires`): what the specs still say although nothing needs it any more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def check(context: Context) -> None:
     for _, layer in context.layers():
         check_w405(context, layer)
         check_w406(context, layer)
-    check_w405_requires(context)
+    check_e301_requires(context)
 
 
 def check_w405(context: Context, layer: Layer) -> None:
@@ -33,15 +33,15 @@ def check_w405(context: Context, layer: Layer) -> None:
             ended |= {a for a in context.tree.archs if section.covers(a)}
 
 
-def check_w405_requires(context: Context) -> None:
-    """`requires` speaks of a kc that no tile of the document has."""
+def check_e301_requires(context: Context) -> None:
+    """`requires` speaks of a kc that no tile of the document has: the condition guards nothing."""
     for file, models, document, _ in context.sources.tiles:
         present = {getattr(m, "kc", None) for m in models}
         for kc in file.requires:
             if kc not in present:
-                context.sink.add(
-                    "W405", document.locate_key(("requires", kc)), f"`requires` names kc {kc}, which no tile here has."
-                )
+                place = document.locate_key(("requires", kc))
+                known = listed(sorted({k for k in present if isinstance(k, int)}))
+                context.sink.add("E301", place, f"`requires` names kc {kc}, which no tile here has.", f"kc: {known}")
 
 
 def check_w406(context: Context, layer: Layer) -> None:

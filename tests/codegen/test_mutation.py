@@ -137,12 +137,15 @@ def _listed(layer: Layer) -> dict[object, Rule]:
 
 
 def _noted(base: SpecTree, tree: SpecTree) -> str | None:
-    """What `tilewright diff` notes beside decisions: profiles and tiles that differ."""
+    """What `tilewright diff` notes beside decisions: profiles, tiles and limits that differ."""
     for name, arch in base.archs.items():
         if arch.profile != tree.archs[name].profile:
             return f"profile of {name}"
-    before, after = ({t.id: (t.engine, t.fields) for t in s.families[FAMILY].tiles} for s in (base, tree))
-    return None if before == after else "tiles"
+    here, there = (s.families[FAMILY] for s in (base, tree))
+    before, after = ({t.id: (t.engine, t.fields, t.requires) for t in f.tiles} for f in (here, there))
+    if before != after:
+        return "tiles"
+    return "limits" if [i.limit for i in here.inputs] != [i.limit for i in there.inputs] else None
 
 
 def _meaning(tree: SpecTree) -> object:
