@@ -133,6 +133,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--dtype", choices=["float16", "bfloat16", "float32"], help="float16 on a GPU, else float32")
     parser.add_argument("--quant-type", choices=["nf4", "fp4", "e2m1"], default="nf4")
     parser.add_argument("--nested", action="store_true", help="quantise the scales too")
+    parser.add_argument("--model", type=Path, help="folder of the model, instead of the installed package")
     parser.add_argument("--json", type=Path, help="write the results to this file")
     return parser.parse_args()
 
@@ -158,10 +159,10 @@ def main() -> None:
     dtype = getattr(torch, options.dtype or ("float16" if device.type == "cuda" else "float32"))
     topics = read_topics()
     sentences = [sentence for topic in topics for sentence in topic]
-    folder = str(model_folder())
-    before = embed(SentenceTransformer(folder, device=str(device)), sentences)
+    folder = str(options.model or model_folder())
+    before = embed(SentenceTransformer(folder, device=str(device)).float(), sentences)
 
-    model = SentenceTransformer(folder, device=str(device))
+    model = SentenceTransformer(folder, device=str(device)).float()
     linears = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
     bytes_before = sum(m.weight.numel() * m.weight.element_size() for m in linears)
     count = quantise(model, options.quant_type, options.nested)
