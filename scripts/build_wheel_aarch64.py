@@ -26,17 +26,16 @@ LOADER = ROOT / "tests" / "wheels" / "load_library.c"
 
 
 def fetch_cudart(python: Path) -> Path:
-    """The folder with the aarch64 libcudart_static.a."""
+    """The folder with the aarch64 libcudart_static.a, and libcudadevrt.a, which CMake's compiler test links."""
     (pin,) = [
         text for text in build_requirements(PYPROJECT.read_text("utf-8")) if text.startswith("nvidia-cuda-runtime")
     ]
     folder = fresh(HERE / "cudart")
     flags = ["--no-deps", "--only-binary", ":all:", "--platform", "manylinux2014_aarch64", "--dest", folder]
     run([python, "-m", "pip", "download", "--quiet", *flags, pin])
-    member = "nvidia/cu13/lib/libcudart_static.a"
     with zipfile.ZipFile(one_wheel(folder)) as wheel:
-        wheel.extract(member, folder)
-    return folder / Path(member).parent
+        wheel.extractall(folder, [name for name in wheel.namelist() if name.endswith(".a")])
+    return folder / "nvidia" / "cu13" / "lib"
 
 
 def write_toolchain(linker: Path, library: Path) -> Path:
