@@ -14,6 +14,10 @@ import tilewright
 from tilewright import _ops
 
 PACKAGE = Path(tilewright.__file__).parent
+# An editable install finds the package through an importer of its own, an instance, before any folder of sys.path.
+FROM_FOLDER = (
+    "import sys; sys.path.insert(0, {!r}); sys.meta_path[:] = [f for f in sys.meta_path if isinstance(f, type)]"
+)
 
 
 def run_python(code: str, **extra: str) -> subprocess.CompletedProcess[str]:
@@ -76,7 +80,7 @@ def test_without_the_native_library(tmp_path: Path) -> None:
     for file in PACKAGE.glob("*.py"):
         (copy / file.name).write_bytes(file.read_bytes())
     code = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        f"{FROM_FOLDER.format(str(tmp_path))}\n"
         "import torch, tilewright\n"
         "assert tilewright.__file__.startswith(sys.path[0]), tilewright.__file__\n"
         "p, s = tilewright.quantize_4bit(torch.eye(64))\n"
@@ -95,10 +99,7 @@ def test_a_library_that_does_not_load_is_named(tmp_path: Path) -> None:
     for file in PACKAGE.glob("*.py"):
         (copy / file.name).write_bytes(file.read_bytes())
     (copy / "_native.so").write_bytes(b"not a library")
-    code = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "import tilewright; print(tilewright.build_info()['statement'])"
-    )
+    code = f"{FROM_FOLDER.format(str(tmp_path))}\nimport tilewright; print(tilewright.build_info()['statement'])"
     done = run_python(code)
     assert "every op runs in plain torch (_native.so does not load:" in done.stdout, done.stderr
 
