@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .models import TileBase
-from .models.tiles import MmaTile, SimtTile, Tcgen05Tile, WgmmaTile
+from .models.tiles import DecodeTile, MmaTile, SimtTile, Tcgen05Tile, WgmmaTile
 
 KIB = 1024
 MMA_TABLE_BYTES = (16 + 256) * 4
@@ -16,6 +16,7 @@ MMA_FIXED_REGISTERS = 48
 """Addresses, loop state and scales of a thread of the mma_m16n8k16 kernel; an estimate."""
 SIMT_FIXED_REGISTERS = 40
 WGMMA_FIXED_REGISTERS = 64
+DECODE_FIXED_REGISTERS = 48
 WGMMA_BYTE_TABLE = 256 * 256
 """wgmma: one row of 256 bytes for each value of a byte."""
 
@@ -73,9 +74,9 @@ def _simt_contradictions(tile: SimtTile) -> Iterator[str]:
 
 
 def _mma_needs(tile: MmaTile) -> Needs:
-    threads = 32 * tile.warps_m * tile.warps_n
-    accumulators = tile.mt * tile.nt // threads
-    fragments = tile.mt // tile.warps_m // 16 * 4 + tile.nt // tile.warps_n // 8 * 2
+    threads = 32 * tile.warps_m * tile.warps_n * tile.warps_k
+    accumulators = tile.mt * tile.nt * tile.warps_k // threads
+    fragments = tile.mt // tile.warps_m // 8 * 2 + tile.nt // tile.warps_n // 16 * 4
     return Needs(
         smem_bytes=_mma_smem(tile),
         threads=threads,
@@ -93,14 +94,21 @@ def _mma_smem(tile: MmaTile) -> int:
 
 
 def _mma_contradictions(tile: MmaTile) -> Iterator[str]:
-    if tile.mt % (16 * tile.warps_m):
-        yield f"mt {tile.mt} is not a multiple of 16 * warps_m ({16 * tile.warps_m})"
-    if tile.nt % (8 * tile.warps_n):
-        yield f"nt {tile.nt} is not a multiple of 8 * warps_n ({8 * tile.warps_n})"
-    if tile.kc % 64:
-        yield f"kc {tile.kc} is not a multiple of 64"
+    """Of our kernel; a table that states `weights: dequantised` describes another."""
     if tile.stages < 2:
         yield "a ring has at least 2 stages"
+    if tile.kc % (64 * tile.warps_k):
+        yield f"kc {tile.kc} is not a multiple of 64 * warps_k ({64 * tile.warps_k})"
+    if tile.weights == "dequantised":
+        return
+    if tile.mt % (8 * tile.warps_m):
+        yield f"mt {tile.mt} is not a multiple of 8 * warps_m ({8 * tile.warps_m})"
+    if tile.nt % (16 * tile.warps_n):
+        yield f"nt {tile.nt} is not a multiple of 16 * warps_n ({16 * tile.warps_n})"
+    sums = (tile.warps_k - 1) * tile.mt * tile.nt * 4
+    ring = _mma_smem(tile) - MMA_TABLE_BYTES
+    if sums > ring:
+        yield f"the {sums} B of partial sums of warps_k {tile.warps_k} do not fit in the ring of {ring} B"
 
 
 def _wgmma_needs(tile: WgmmaTile) -> Needs:
@@ -132,6 +140,44 @@ def _wgmma_contradictions(tile: WgmmaTile) -> Iterator[str]:
         yield f"mt is {tile.mt}; a multiple of 16 up to 256 is expected"
     if tile.mt // tile.cluster_n % 8:
         yield f"mt {tile.mt} over cluster_n {tile.cluster_n} leaves a part that is no multiple of 8"
+
+
+def _decode_needs(tile: DecodeTile) -> Needs:
+    return Needs(
+        smem_bytes=_decode_smem(tile),
+        threads=32 * (tile.warps_k * tile.warps_n + 4),
+        accumulators=tile.mb // 2,
+        registers=tile.kb * tile.mb + tile.mb + DECODE_FIXED_REGISTERS,
+        cluster=tile.cluster,
+        features=("tma", "cluster") if tile.cluster > 1 else ("tma",),
+    )
+
+
+def _decode_smem(tile: DecodeTile) -> int:
+    """Mirrors gemm_4bit/decode_plan.h: barriers, nested code, exchange, partial sums, byte table, ring, slack."""
+    quads = tile.warps_n * tile.mb // 8 * 32
+    slots = 4 if tile.mb == 8 else 3
+    sums = (4 + slots * tile.warps_k) * quads * 16
+    return 640 + KIB + sums + (32 * KIB if tile.lut else 0) + tile.ring_kb * KIB + 512
+
+
+def _decode_contradictions(tile: DecodeTile) -> Iterator[str]:
+    if tile.mb % 8 or tile.mb > 32:
+        yield f"mb is {tile.mb}; 8, 16, 24 or 32 is expected"
+    if tile.warps_k * tile.warps_n % 4:
+        yield f"{tile.warps_k * tile.warps_n} warps multiply; a multiple of 4 is expected"
+    if tile.per_sm > tile.occupancy:
+        yield f"per_sm {tile.per_sm} is more than occupancy {tile.occupancy}"
+    part = tile.kb * tile.warps_k
+    codes = -(-part * 32 // 128) * 128 + 32
+    scales = (-(-(2 * part + 1) * 4 // 16) * 16 + 16) | 16
+    stage = 16 * tile.warps_n * (codes + scales)
+    if 2 * stage > tile.ring_kb * KIB:
+        yield f"ring_kb {tile.ring_kb} does not hold 2 stages of {stage} bytes"
+
+
+def _decode_requires(tile: DecodeTile) -> tuple[str, ...]:
+    return "K % 64 == 0", f"M <= {tile.mb}", f"K <= {64 * tile.kb * tile.warps_k * tile.cluster}"
 
 
 @dataclass(frozen=True)
@@ -206,6 +252,7 @@ ENGINE_NEEDS: dict[str, EngineNeeds] = {
     "simt": EngineNeeds(_simt_needs, _simt_contradictions),
     "mma_m16n8k16": EngineNeeds(_mma_needs, _mma_contradictions, lambda tile: ("K % 32 == 0",)),
     "wgmma": EngineNeeds(_wgmma_needs, _wgmma_contradictions, lambda tile: ("K % 64 == 0", "blocksize != 32")),
+    "decode": EngineNeeds(_decode_needs, _decode_contradictions, _decode_requires),
     "tcgen05": EngineNeeds(_tcgen05_needs, _tcgen05_contradictions),
 }
 """Formulas by engine."""

@@ -17,6 +17,7 @@ ENGINES = {
     "simt": EngineInfo("kSimt"),
     "mma_m16n8k16": EngineInfo("kMmaM16n8k16", ("f16", "bf16")),
     "wgmma": EngineInfo("kWgmma", ("f16", "bf16")),
+    "decode": EngineInfo("kDecode", ("f16", "bf16")),
     "tcgen05": EngineInfo("kTcgen05", ("f16", "bf16")),
 }
 """Facts by engine word of the specs."""

@@ -46,6 +46,8 @@ class MmaTile(TileBase):
     """Warps along M."""
     warps_n: Positive
     """Warps along N."""
+    warps_k: Positive = 1
+    """Warps that share out K within a stage; their sums are added in a fixed order."""
     weights: Literal["packed", "dequantised"] = "packed"
     """How weights stand in shared memory."""
     pad: Count = 0
@@ -73,6 +75,29 @@ class WgmmaTile(TileBase):
     """Quarters of the codes that a byte table in shared memory expands; byte permutes do the rest."""
     group_parts: Literal[1, 2, 4] = 2
     """Groups of 16 along K that are expanded and multiplied at a time."""
+
+
+class DecodeTile(TileBase):
+    """Hopper kernel for a few rows of activations, held in registers while the weight streams past once."""
+
+    mb: Positive
+    """Rows of the activations, a multiple of 8."""
+    kb: Positive
+    """Blocks of 64 along K that one warp holds."""
+    warps_k: Positive
+    """Warps that share out the K of a block."""
+    warps_n: Positive = 1
+    """Warps that share out the rows of a stage, 16 to each."""
+    cluster: Literal[1, 2, 4, 8] = 1
+    """Blocks of a cluster that share out K."""
+    lut: Annotated[int, Field(strict=True, ge=0, le=4)] = 4
+    """Quarters of the codes that a byte table in shared memory expands; byte permutes do the rest."""
+    ring_kb: Positive
+    """KiB of shared memory for weights and scales in flight."""
+    occupancy: Positive = 1
+    """Blocks per SM the registers are sized for; with 2 the next kernel's block starts loading beside this one."""
+    per_sm: Positive = 1
+    """Blocks per SM in the grid, at most `occupancy`."""
 
 
 class Tcgen05Tile(TileBase):
@@ -108,6 +133,7 @@ TILE_MODELS: dict[str, type[TileBase]] = {
     "simt": SimtTile,
     "mma_m16n8k16": MmaTile,
     "wgmma": WgmmaTile,
+    "decode": DecodeTile,
     "tcgen05": Tcgen05Tile,
 }
 """Models by engine; an engine that is not listed uses GenericTile."""
@@ -134,6 +160,7 @@ def tile_fields(tile: TileBase) -> dict[str, int | bool | str]:
 
 __all__ = [
     "TILE_MODELS",
+    "DecodeTile",
     "Flag",
     "GenericTile",
     "MmaTile",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tilewright_codegen.data import templates_folder
 from tilewright_codegen.engines import engine_dtypes
 from tilewright_codegen.images import Image

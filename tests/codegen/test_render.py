@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tilewright_codegen.images import Image
 from tilewright_codegen.output import MARK, OutputSet
 from tilewright_codegen.render import environment, render, specs_digest

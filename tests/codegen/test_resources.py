@@ -134,9 +134,14 @@ def test_shared_memory_message_has_the_arithmetic() -> None:
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"mt": 48}, "mt 48 is not a multiple of 16 * warps_m (64)"),
-        ({"nt": 24}, "nt 24 is not a multiple of 8 * warps_n (16)"),
-        ({"kc": 96}, "kc 96 is not a multiple of 64"),
+        ({"mt": 48}, "mt 48 is not a multiple of 8 * warps_m (32)"),
+        ({"nt": 24}, "nt 24 is not a multiple of 16 * warps_n (32)"),
+        ({"kc": 96}, "kc 96 is not a multiple of 64 * warps_k (64)"),
+        ({"kc": 128, "warps_k": 4}, "kc 128 is not a multiple of 64 * warps_k (256)"),
+        (
+            {"mt": 128, "nt": 128, "kc": 256, "stages": 2, "warps_k": 4},
+            "the 196608 B of partial sums of warps_k 4 do not fit in the ring of 181248 B",
+        ),
         ({"stages": 1}, "a ring has at least 2 stages"),
         ({"mt": 512, "warps_m": 16, "warps_n": 4, "nt": 64}, "2048 threads in a block, 1024 are the most"),
     ],

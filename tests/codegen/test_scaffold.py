@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tilewright_codegen.evaluate import decide
 from tilewright_codegen.ir import SpecTree
 from tilewright_codegen.tree import load_tree

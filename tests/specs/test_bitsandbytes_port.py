@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tilewright_codegen.evaluate import Decision, decide
 from tilewright_codegen.expr import names
 from tilewright_codegen.ir import AnyCond, Family, Layer, SpecTree
