@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,11 @@ from .contexts import (
     launch_context,
 )
 from .data import templates_folder
+from .engine_needs import ENGINE_NEEDS
 from .images import Image, ImagePlan, mentioned_tiles, plan_images
 from .ir import Family, SpecTree, Tile
 from .output import OutputSet
-from .resources import ENGINE_NEEDS, needs
+from .resources import needs
 from .tree import spec_files
 
 
@@ -72,7 +74,7 @@ def render(tree: SpecTree, images: Sequence[Image], templates: Path | None = Non
     host: list[str] = []
     for family in tree.families.values():
         native = (folder / "include" / "tilewright" / family.name / "args.h").is_file()
-        plans[family.name] = plan_images(tree, family, images, lambda a, f=family: mentioned_tiles(f, a))
+        plans[family.name] = plan_images(tree, family, images, partial(mentioned_tiles, family))
         context = _context(tree, family, plans[family.name], emit_cpp, native)
         _render_selector(jinja, context, _context(tree, family, plans[family.name], emit_py, False), outputs)
         if native:
