@@ -18,7 +18,16 @@ from pathlib import Path
 from build_requirements import PYPROJECT, build_requirements
 from build_wheel_local import WORK, check_instructions, make_tools
 from environment import ROOT, run
-from wheel_tools import Timer, build_environment, fresh, one_wheel, path_with, say_not_covered, write_linker
+from wheel_tools import (
+    Timer,
+    build_environment,
+    commit_date,
+    fresh,
+    one_wheel,
+    path_with,
+    say_not_covered,
+    write_linker,
+)
 
 HERE = WORK / "aarch64"
 COMPILER = "aarch64-linux-gnu-g++"
@@ -111,7 +120,7 @@ def main() -> None:
     python = make_tools(WORK / "tools")
     timer = Timer()
     raw = build(python, options, timer)
-    extra = {"PATH": path_with(python)}
+    extra = {"PATH": path_with(python), "SOURCE_DATE_EPOCH": commit_date()}
     timer.step("repair", [python, "-m", "auditwheel", "repair", "-w", fresh(HERE / "dist"), raw], extra=extra)
     wheel = one_wheel(HERE / "dist")
     check_instructions(python, wheel, options, timer)

@@ -18,7 +18,17 @@ from pathlib import Path
 
 from build_requirements import PYPROJECT, build_requirements
 from environment import ROOT, TORCH, make_environment, run
-from wheel_tools import TOOLS, Timer, build_environment, fresh, one_wheel, path_with, say_not_covered, write_linker
+from wheel_tools import (
+    TOOLS,
+    Timer,
+    build_environment,
+    commit_date,
+    fresh,
+    one_wheel,
+    path_with,
+    say_not_covered,
+    write_linker,
+)
 
 WORK = ROOT / "build" / "wheel"
 SMOKE = ROOT / "tests" / "wheels" / "smoke.py"
@@ -48,7 +58,7 @@ def build(python: Path, options: argparse.Namespace, timer: Timer) -> Path:
 def repair(python: Path, wheel: Path, timer: Timer) -> Path:
     """The wheel with the platform tag it has earned."""
     out = fresh(WORK / "dist")
-    extra = {"PATH": path_with(python)}
+    extra = {"PATH": path_with(python), "SOURCE_DATE_EPOCH": commit_date()}
     run([python, "-m", "auditwheel", "show", wheel], extra=extra)
     timer.step("repair", [python, "-m", "auditwheel", "repair", "--plat", "auto", "-w", out, wheel], extra=extra)
     return one_wheel(out)
