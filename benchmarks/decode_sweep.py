@@ -1,4 +1,4 @@
-"""Checks and times the decode engine on a Hopper GPU: every compiled shape by cluster size and copy engine.
+"""Checks and times the decode engine on a Hopper GPU: every compiled shape by cluster size and ring.
 
 Build the harness first (tests/kernels/decode_build.sh DIR), then for instance:
 
@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -33,8 +34,7 @@ NOT_SUPPORTED = 801  # cudaErrorNotSupported
 class Info(ctypes.Structure):
     """Mirror of tilewright::test::DecodeShapeInfo."""
 
-    _fields_ = [(name, ctypes.c_int) for name in
-                ("mb", "kb", "warps_k", "warps_n", "lut", "occupancy", "ring_kb")]
+    _fields_ = [(name, ctypes.c_int) for name in ("mb", "kb", "warps_k", "warps_n", "lut", "occupancy", "ring_kb")]
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Config:
     shape: str
     cluster: int
     ring_kb: int
-    bulk: int
+    per_sm: int = 1
 
     def __str__(self) -> str:
-        return f"{self.shape}-c{self.cluster}-r{self.ring_kb}{'b' if self.bulk else 'a'}"
+        return f"{self.shape}-c{self.cluster}-r{self.ring_kb}{'x2' if self.per_sm == 2 else ''}"
 
 
 class Harness:
@@ -71,30 +71,61 @@ class Harness:
 
         nested_absmax, nested_code = w.nested or (None, None)
         return Args(
-            pointer(a), pointer(w.packed), pointer(w.scales), pointer(nested_absmax), pointer(nested_code),
-            pointer(w.offset), pointer(bias), pointer(out), a.shape[0], w.n, w.k, a.stride(0), w.blocksize,
-            1 if a.dtype == torch.bfloat16 else 0, QUANT[w.quant], self.sms, None, 0,
+            pointer(a),
+            pointer(w.packed),
+            pointer(w.scales),
+            pointer(nested_absmax),
+            pointer(nested_code),
+            pointer(w.offset),
+            pointer(bias),
+            pointer(out),
+            a.shape[0],
+            w.n,
+            w.k,
+            a.stride(0),
+            w.blocksize,
+            1 if a.dtype == torch.bfloat16 else 0,
+            QUANT[w.quant],
+            self.sms,
+            None,
+            0,
         )
 
     def launch(self, config: Config, args: Args) -> bool:
         """False when the shape does not take the problem; raises on any other error."""
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        error = self.lib.tw_decode_launch(self.index[config.shape], ctypes.byref(args), config.cluster,
-                                          config.ring_kb, config.bulk, stream)
+        error = self.lib.tw_decode_launch(
+            self.index[config.shape], ctypes.byref(args), config.cluster, config.ring_kb, config.per_sm, stream
+        )
         if error not in (0, NOT_SUPPORTED):
             raise RuntimeError(f"{config}: {self.lib.tw_decode_error(error).decode()}")
         return bool(error == 0)
 
-    def configs(self, m: int, names: list[str], clusters: list[int], copies: list[int]) -> list[Config]:
+    def configs(self, m: int, names: list[str], clusters: list[int]) -> list[Config]:
         """Every launch of the shapes that fit m rows without a size to spare."""
         need = 8 * math.ceil(m / 8)
         fits = sorted({i.mb for i in self.info.values() if i.mb >= need})[:1]
-        return [Config(name, c, self.info[name].ring_kb, bulk) for name in names for c in clusters for bulk in copies
-                if self.info[name].mb in fits]
+        return [
+            Config(name, c, self.info[name].ring_kb, per_sm)
+            for name in names
+            for c in clusters
+            for per_sm in range(1, self.info[name].occupancy + 1)
+            if self.info[name].mb in fits
+        ]
 
 
-def check_one(h: Harness, config: Config, m: int, n: int, k: int, dtype: torch.dtype, quant: str = "nf4",
-              blocksize: int = 64, nested: bool = False, bias: bool = False) -> tuple[str, float] | None:
+def check_one(
+    h: Harness,
+    config: Config,
+    m: int,
+    n: int,
+    k: int,
+    dtype: torch.dtype,
+    quant: str = "nf4",
+    blocksize: int = 64,
+    nested: bool = False,
+    bias: bool = False,
+) -> tuple[str, float] | None:
     """What is wrong ('' when nothing) and the error; None when the shape does not take the problem."""
     w = make_weight(n, k, quant, blocksize, nested)
     a = torch.randn(m, k, device="cuda").to(dtype)
@@ -105,7 +136,7 @@ def check_one(h: Harness, config: Config, m: int, n: int, k: int, dtype: torch.d
         if not h.launch(config, h.args(a, w, guard, b)):
             return None
         torch.cuda.synchronize()
-        if not guard[m * n:].isnan().all():
+        if not guard[m * n :].isnan().all():
             return "wrote past the output", math.nan
         outs.append(guard[: m * n].reshape(m, n))
     reference = a.float() @ dense(w).T
@@ -123,32 +154,32 @@ def check_one(h: Harness, config: Config, m: int, n: int, k: int, dtype: torch.d
 def check_cases(mb: int) -> list[dict[str, object]]:
     bf16, fp16 = torch.bfloat16, torch.float16
     return [
-        dict(m=mb, n=256, k=2048, dtype=bf16),
-        dict(m=1, n=4096, k=4096, dtype=bf16),
-        dict(m=mb, n=8192, k=1024, dtype=fp16, bias=True),
-        dict(m=mb - 3, n=1001, k=64 * 13, dtype=bf16, bias=True),
-        dict(m=2, n=37, k=64, dtype=bf16),
-        dict(m=mb - 1, n=6144, k=64 * 48, dtype=fp16, quant="fp4", blocksize=128),
-        dict(m=mb, n=515, k=4096, dtype=bf16, blocksize=4096, nested=True, bias=True),
-        dict(m=3, n=2049, k=1536, dtype=fp16, nested=True),
-        dict(m=mb, n=1000, k=64 * 9, dtype=bf16, blocksize=32),
-        dict(m=5, n=513, k=2048, dtype=fp16, blocksize=32, nested=True, bias=True),
-        dict(m=mb, n=1016, k=64 * 9, dtype=bf16, quant="e2m1", bias=True),
-        dict(m=4, n=4096, k=2048, dtype=fp16, quant="e2m1"),
-        dict(m=mb, n=5120, k=13824, dtype=bf16),
-        dict(m=mb, n=777, k=8192, dtype=bf16, blocksize=256),
+        {"m": mb, "n": 256, "k": 2048, "dtype": bf16},
+        {"m": 1, "n": 4096, "k": 4096, "dtype": bf16},
+        {"m": mb, "n": 8192, "k": 1024, "dtype": fp16, "bias": True},
+        {"m": mb - 3, "n": 1001, "k": 64 * 13, "dtype": bf16, "bias": True},
+        {"m": 2, "n": 37, "k": 64, "dtype": bf16},
+        {"m": mb - 1, "n": 6144, "k": 64 * 48, "dtype": fp16, "quant": "fp4", "blocksize": 128},
+        {"m": mb, "n": 515, "k": 4096, "dtype": bf16, "blocksize": 4096, "nested": True, "bias": True},
+        {"m": 3, "n": 2049, "k": 1536, "dtype": fp16, "nested": True},
+        {"m": mb, "n": 1000, "k": 64 * 9, "dtype": bf16, "blocksize": 32},
+        {"m": 5, "n": 513, "k": 2048, "dtype": fp16, "blocksize": 32, "nested": True, "bias": True},
+        {"m": mb, "n": 1016, "k": 64 * 9, "dtype": bf16, "quant": "e2m1", "bias": True},
+        {"m": 4, "n": 4096, "k": 2048, "dtype": fp16, "quant": "e2m1"},
+        {"m": mb, "n": 5120, "k": 13824, "dtype": bf16},
+        {"m": mb, "n": 777, "k": 8192, "dtype": bf16, "blocksize": 256},
     ]
 
 
 def check(h: Harness, names: list[str]) -> int:
-    """Every shape by cluster size and copy engine; prints what fails and the errors per format."""
+    """Every shape by cluster size; prints what fails and the errors per format."""
     torch.backends.cuda.matmul.allow_tf32 = False
     errors: dict[str, list[float]] = {}
     failures = skipped = 0
     for name in names:
-        for index, case in enumerate(check_cases(h.info[name].mb)):
-            for position, cluster in enumerate(CLUSTERS):
-                config = Config(name, cluster, h.info[name].ring_kb, (index + position) % 2)
+        for case in check_cases(h.info[name].mb):
+            for cluster in CLUSTERS:
+                config = Config(name, cluster, h.info[name].ring_kb)
                 result = check_one(h, config, **case)  # type: ignore[arg-type]
                 if result is None:
                     skipped += 1
@@ -219,16 +250,22 @@ def time_all(h: Harness, names: list[str], options: argparse.Namespace) -> None:
         quant, blocksize = options.quant, 16 if options.quant == "e2m1" else options.blocksize
         peer = peers[f"{n}x{k}"]
         began = time.monotonic()
-        timer = Timer(h, n, k, lambda n=n, k=k: make_weight(n, k, quant, blocksize, options.nested))
+        timer = Timer(h, n, k, partial(make_weight, n, k, quant, blocksize, options.nested))
         for m in options.rows:
-            configs = h.configs(m, names, options.clusters, options.copies)
+            configs = h.configs(m, names, options.clusters)
             times = timer.medians(configs, m, 1.3 * peer["read_us"], options.rounds)
             result[f"{n}x{k}|{m}"] = {name: round(us, 3) for name, us in sorted(times.items(), key=lambda x: x[1])}
             ranked = sorted((us, name) for name, us in times.items())
+            if not ranked:
+                print(f"{n}x{k} m{m}: no shape takes it", flush=True)
+                continue
             best_us, best_name = peer["best_peer_us"].get(str(m), (math.nan, "-"))
             gains.append(best_us / ranked[0][0])
-            print(f"{n}x{k} m{m} {ranked[0][0]:.2f} us = {ranked[0][0] / peer['read_us']:.2f} read, {gains[-1]:.2f}x "
-                  f"{best_name} | " + " ".join(f"{name}={us:.2f}" for us, name in ranked[: options.top]), flush=True)
+            print(
+                f"{n}x{k} m{m} {ranked[0][0]:.2f} us = {ranked[0][0] / peer['read_us']:.2f} read, {gains[-1]:.2f}x "
+                f"{best_name} | " + " ".join(f"{name}={us:.2f}" for us, name in ranked[: options.top]),
+                flush=True,
+            )
         del timer
         torch.cuda.empty_cache()
         if options.verbose:
@@ -246,7 +283,6 @@ def main() -> int:
     parser.add_argument("--shapes", default="", help="comma-separated NxK; the grid when empty")
     parser.add_argument("--rows", type=numbers, default=ROWS, help="comma-separated M")
     parser.add_argument("--clusters", type=numbers, default=CLUSTERS)
-    parser.add_argument("--copies", type=numbers, default=[0, 1], help="1 bulk copies, 0 asynchronous 16-byte copies")
     parser.add_argument("--quant", default="nf4", choices=sorted(QUANT))
     parser.add_argument("--blocksize", type=int, default=64)
     parser.add_argument("--nested", action="store_true")

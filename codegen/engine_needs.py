@@ -16,7 +16,6 @@ MMA_FIXED_REGISTERS = 48
 """Addresses, loop state and scales of a thread of the mma_m16n8k16 kernel; an estimate."""
 SIMT_FIXED_REGISTERS = 40
 WGMMA_FIXED_REGISTERS = 64
-DECODE_FIXED_REGISTERS = 48
 WGMMA_BYTE_TABLE = 256 * 256
 """wgmma: one row of 256 bytes for each value of a byte."""
 
@@ -143,11 +142,13 @@ def _wgmma_contradictions(tile: WgmmaTile) -> Iterator[str]:
 
 
 def _decode_needs(tile: DecodeTile) -> Needs:
+    warps = tile.warps_k * tile.warps_n + 4
+    resident = -(-warps * tile.occupancy // 4)
     return Needs(
         smem_bytes=_decode_smem(tile),
-        threads=32 * (tile.warps_k * tile.warps_n + 4),
+        threads=32 * warps,
         accumulators=tile.mb // 2,
-        registers=tile.kb * tile.mb + tile.mb + DECODE_FIXED_REGISTERS,
+        registers=512 // resident // 8 * 8,  # at entry; the warps that multiply take over what the others give up
         cluster=tile.cluster,
         features=("tma", "cluster") if tile.cluster > 1 else ("tma",),
     )

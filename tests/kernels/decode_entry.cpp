@@ -28,10 +28,11 @@ const char* tw_decode_name(int shape) { return entry_of(shape)->name; }
 
 void tw_decode_info(int shape, DecodeShapeInfo* info) { *info = entry_of(shape)->info; }
 
-int tw_decode_launch(int shape, const tilewright::Gemm4bitArgs* args, int cluster, int ring_kb, int bulk, void* stream) {
+int tw_decode_launch(int shape, const tilewright::Gemm4bitArgs* args, int cluster, int ring_kb, int per_sm,
+                     void* stream) {
   const DecodeEntry* entry = entry_of(shape);
   if (entry == nullptr || args->dtype == tilewright::DType::kF32) return cudaErrorInvalidValue;
-  return entry->launch[static_cast<int>(args->dtype)](*args, {cluster, ring_kb, bulk}, static_cast<cudaStream_t>(stream));
+  return entry->launch[static_cast<int>(args->dtype)](*args, {cluster, ring_kb, per_sm}, static_cast<cudaStream_t>(stream));
 }
 
 const char* tw_decode_error(int error) { return cudaGetErrorName(static_cast<cudaError_t>(error)); }

@@ -1,5 +1,5 @@
 // A plain C interface to the decode engine alone, one translation unit per group of shapes (-DTILEWRIGHT_GROUP=0..3); the
-// cluster size, the ring and the copy engine are chosen per call. Built by decode_build.sh, used by
+// cluster size and the ring are chosen per call. Built by decode_build.sh, used by
 // benchmarks/decode_sweep.py.
 #include "decode_harness.h"
 #include "decode_shapes.h"

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "tilewright/gemm_4bit/args.h"
+#include "tilewright/gemm_4bit/smem.h"
 
 namespace tilewright {
 
@@ -16,22 +17,32 @@ struct DecodeShape {
   static constexpr int kKb = kb;
   static constexpr int kWarpsK = warps_k;
   static constexpr int kWarpsN = warps_n;
-  static constexpr int kLut = lut;  // 0: byte permutes; 1: a table in shared memory for half of the rows; 2: for all
+  static constexpr int kLut = lut;  // quarters of the codes that a table in shared memory expands; permutes do the rest
   static constexpr int kOccupancy = occupancy;
 
   static constexpr int kColumnTiles = kMb / 8;
   static constexpr int kWarps = kWarpsK * kWarpsN;
-  static constexpr int kThreads = kWarps * 32;
+  static constexpr int kAdders = 2;
+  static constexpr int kThreads = (kWarps + 2 + kAdders) * 32;  // two warps load, kAdders add up
   static constexpr int kStageRows = 16 * kWarpsN;
   static constexpr int kQuads = kWarpsN * kColumnTiles * 32;  // float4 of results of a stage
-  static_assert(kMb % 8 == 0 && kQuads <= kThreads, "one thread sums each quad");
+  static constexpr int kPartialSlots = kColumnTiles == 1 ? 4 : 3;  // stages whose sums may wait to be added up
+  static_assert(kMb % 8 == 0, "columns of A come eight at a time");
+  static_assert(kWarps % 4 == 0, "registers move between groups of four warps");
+
+  // Registers of a thread at entry (512 lots of 32 to a quarter of a multiprocessor), then by role.
+  static constexpr int kResidentWarps = (kThreads / 32 * kOccupancy + 3) / 4;
+  static constexpr int kEntryRegisters = 512 / kResidentWarps / 8 * 8;
+  static constexpr int kServiceRegisters = kEntryRegisters < 128 ? 48 : 56;
+  static constexpr int kSpareRegisters = (kEntryRegisters - kServiceRegisters) * 4 / kWarps;
+  static constexpr int kWorkRegisters = (kEntryRegisters + kSpareRegisters) / 8 * 8;
 };
 
 // The part that is chosen at launch.
 struct DecodeTuning {
   int cluster;  // blocks that share the rows and split k
   int ring_kb;  // shared memory for weights and scales in flight
-  int bulk;     // 1: weights by bulk copies, 0: by 16-byte asynchronous copies
+  int per_sm;   // blocks of the grid to a multiprocessor
 };
 
 constexpr int kDecodeMaxStages = 32;
@@ -40,17 +51,23 @@ constexpr int kDecodeMaxStages = 32;
 // idle lanes may read.
 template <class Shape>
 struct DecodeSmem {
-  static constexpr int kBarrierBytes = 384;  // one for each stage, two for the sums received
+  static constexpr int kBarrierBytes = 640;  // full and empty of each stage and of each slot of partial sums, and of the sums received
   static constexpr int kNestedOffset = kBarrierBytes;
   static constexpr int kReceivedOffset = kNestedOffset + 1024;
-  static constexpr int kReceivedBytes = 2 * Shape::kQuads * 16;
+  static constexpr int kReceivedBytes = 2 * Shape::kAdders * Shape::kQuads * 16;
   static constexpr int kPartialOffset = kReceivedOffset + kReceivedBytes;
-  static constexpr int kPartialBytes = 2 * Shape::kWarpsK * Shape::kQuads * 16;
+  static constexpr int kPartialBytes = Shape::kPartialSlots * Shape::kWarpsK * Shape::kQuads * 16;
   static constexpr int kLutOffset = kPartialOffset + kPartialBytes;
   static constexpr int kLutBytes = Shape::kLut > 0 ? 256 * 128 : 0;
   static constexpr int kRingOffset = kLutOffset + kLutBytes;
   static constexpr int kSlackBytes = 512;
   static constexpr int bytes(int ring_kb) { return kRingOffset + ring_kb * 1024 + kSlackBytes; }
+};
+
+template <class Tile>
+struct EngineSmem<Engine::kDecode, Tile> {
+  using Shape = DecodeShape<void, Tile::kMb, Tile::kKb, Tile::kWarpsK, Tile::kWarpsN, Tile::kLut, Tile::kOccupancy>;
+  static constexpr int kBytes = DecodeSmem<Shape>::bytes(Tile::kRingKb);
 };
 
 struct DecodeParams {
@@ -76,7 +93,6 @@ struct DecodeParams {
                            // four rows lie in different banks
   int scale_stride;        // likewise an odd multiple of 16
   QuantType quant_type;
-  int bulk;
 };
 
 }  // namespace tilewright

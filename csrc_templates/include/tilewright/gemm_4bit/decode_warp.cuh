@@ -31,9 +31,9 @@ struct DecodeExpander {
   uint32_t lut;       // the table of all bytes, one copy per bank: entry `byte` of lane l is 128 byte + 4 l further
   uint32_t lut_lane;  // 4 l
 
-  template <bool kFromLut>
-  __device__ __forceinline__ void expand(uint32_t word, uint32_t (&pairs)[4]) const {
-    if constexpr (kFromLut) {
+  // `from_lut` is a constant once the caller's loops are unrolled.
+  __device__ __forceinline__ void expand(bool from_lut, uint32_t word, uint32_t (&pairs)[4]) const {
+    if (from_lut) {
       pairs[0] = entry(word << 7);
       pairs[1] = entry(word >> 1);
       pairs[2] = entry(word >> 9);
@@ -183,8 +183,8 @@ __device__ __forceinline__ void decode_tile(float (&acc)[Shape::kColumnTiles][4]
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       uint32_t upper[4], lower[4];
-      expander.template expand<Shape::kLut >= 1>(words[0][h], upper);
-      expander.template expand<Shape::kLut >= 2>(words[1][h], lower);
+      expander.expand(h < Shape::kLut, words[0][h], upper);
+      expander.expand(h + 2 < Shape::kLut, words[1][h], lower);
       if constexpr (kKind == DecodeKind::kE2m1) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {

@@ -7,6 +7,7 @@
 
 #include "tilewright/gemm_4bit/args.h"
 #include "tilewright/gemm_4bit/config.h"
+#include "tilewright/gemm_4bit/decode.cuh"
 #include "tilewright/gemm_4bit/engine_launcher.h"
 #include "tilewright/gemm_4bit/mma_m16n8k16.cuh"
 #include "tilewright/gemm_4bit/simt.cuh"

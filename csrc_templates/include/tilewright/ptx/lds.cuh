@@ -57,4 +57,8 @@ __device__ __forceinline__ uint4 lds_128(uint32_t address) {
   return value;
 }
 
+__device__ __forceinline__ void sts_float(uint32_t address, float value) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
+}
+
 }  // namespace tilewright::ptx

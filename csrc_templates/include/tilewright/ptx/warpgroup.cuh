@@ -20,6 +20,11 @@ __device__ __forceinline__ void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// Counts this warp in at barrier `id` without waiting.
+__device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 // Stores two transposed 8 x 8 matrices of 16-bit elements: lanes 8 p .. 8 p + 7 give the 16-byte rows of matrix p (lanes
 // past 15 give none), each row receiving one column of the register fragment.
 __device__ __forceinline__ void stmatrix_x2_trans(uint32_t address, uint32_t r0, uint32_t r1) {
