@@ -21,17 +21,39 @@ from typing import Any
 import torch
 
 SHAPES = [
-    (2048, 2048), (3072, 3072), (4096, 4096), (8960, 1536), (6144, 4096), (11008, 4096), (14336, 4096),
-    (4096, 14336), (8192, 8192), (5120, 13824), (128256, 4096),
+    (2048, 2048),
+    (3072, 3072),
+    (4096, 4096),
+    (8960, 1536),
+    (6144, 4096),
+    (11008, 4096),
+    (14336, 4096),
+    (4096, 14336),
+    (8192, 8192),
+    (5120, 13824),
+    (128256, 4096),
 ]
 ROWS = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096]
 ROTATED_BYTES = 200e6  # weights of one timing rotate through this much memory, over three times the L2
 ERROR_LIMIT = {torch.bfloat16: 8e-3, torch.float16: 2e-3}
 
 NF4 = [
-    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
-    -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
-    0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
+    -1.0,
+    -0.6961928009986877,
+    -0.5250730514526367,
+    -0.39491748809814453,
+    -0.28444138169288635,
+    -0.18477343022823334,
+    -0.09105003625154495,
+    0.0,
+    0.07958029955625534,
+    0.16093020141124725,
+    0.24611230194568634,
+    0.33791524171829224,
+    0.44070982933044434,
+    0.5626170039176941,
+    0.7229568362236023,
+    1.0,
 ]
 FP4 = [0.0, 0.0625 / 12, 8 / 12, 1.0, 4 / 12, 0.5, 2 / 12, 0.25]
 E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
@@ -43,8 +65,10 @@ class Args(ctypes.Structure):
     """Gemm4bitArgs of args.h."""
 
     _fields_ = [
-        *[(name, ctypes.c_void_p) for name in
-          ("a", "b", "scales", "nested_absmax", "nested_code", "offset", "bias", "out")],
+        *[
+            (name, ctypes.c_void_p)
+            for name in ("a", "b", "scales", "nested_absmax", "nested_code", "offset", "bias", "out")
+        ],
         *[(name, ctypes.c_int64) for name in ("m", "n", "k", "lda")],
         *[(name, ctypes.c_int32) for name in ("blocksize", "dtype", "quant_type", "num_sms")],
         ("workspace", ctypes.c_void_p),
@@ -53,8 +77,21 @@ class Args(ctypes.Structure):
 
 
 class Info(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int) for name in
-                ("mt", "nt", "kc", "stages", "cluster_n", "split_k", "occupancy", "lut_parts", "group_parts", "smem_bytes")]
+    _fields_ = [
+        (name, ctypes.c_int)
+        for name in (
+            "mt",
+            "nt",
+            "kc",
+            "stages",
+            "cluster_n",
+            "split_k",
+            "occupancy",
+            "lut_parts",
+            "group_parts",
+            "smem_bytes",
+        )
+    ]
 
 
 @dataclass(frozen=True)
@@ -90,9 +127,24 @@ class Harness:
         pointer = lambda t: None if t is None else t.data_ptr()  # noqa: E731
         nested_absmax, nested_code = w.nested or (None, None)
         return Args(
-            pointer(a), pointer(w.packed), pointer(w.scales), pointer(nested_absmax), pointer(nested_code),
-            pointer(w.offset), pointer(bias), pointer(out), a.shape[0], w.n, w.k, a.stride(0), w.blocksize,
-            1 if a.dtype == torch.bfloat16 else 0, QUANT[w.quant], self.sms, None, 0,
+            pointer(a),
+            pointer(w.packed),
+            pointer(w.scales),
+            pointer(nested_absmax),
+            pointer(nested_code),
+            pointer(w.offset),
+            pointer(bias),
+            pointer(out),
+            a.shape[0],
+            w.n,
+            w.k,
+            a.stride(0),
+            w.blocksize,
+            1 if a.dtype == torch.bfloat16 else 0,
+            QUANT[w.quant],
+            self.sms,
+            None,
+            0,
         )
 
     def launch(self, name: str, args: Args) -> None:
@@ -138,8 +190,18 @@ def dense(w: Weight) -> torch.Tensor:
     return (values.reshape(-1, w.blocksize) * scales[:, None]).reshape(w.n, w.k)
 
 
-def check_one(h: Harness, name: str, m: int, n: int, k: int, dtype: torch.dtype, quant: str = "nf4",
-              blocksize: int = 64, nested: bool = False, bias: bool = False) -> str | None:
+def check_one(
+    h: Harness,
+    name: str,
+    m: int,
+    n: int,
+    k: int,
+    dtype: torch.dtype,
+    quant: str = "nf4",
+    blocksize: int = 64,
+    nested: bool = False,
+    bias: bool = False,
+) -> str | None:
     """A message when the tile is wrong, unstable or leaves something unwritten."""
     w = make_weight(n, k, quant, blocksize, nested)
     a = torch.randn(m, k, device="cuda").to(dtype)
@@ -149,7 +211,7 @@ def check_one(h: Harness, name: str, m: int, n: int, k: int, dtype: torch.dtype,
         guard = torch.full((m * n + 64,), math.nan, dtype=dtype, device="cuda")
         h.launch(name, h.args(a, w, guard, b))
         torch.cuda.synchronize()
-        if not guard[m * n:].isnan().all():
+        if not guard[m * n :].isnan().all():
             return "wrote past the output"
         outs.append(guard[: m * n].reshape(m, n))
     reference = a.float() @ dense(w).T
@@ -181,6 +243,7 @@ def check(h: Harness, names: list[str], passed: Path | None) -> int:
             dict(m=mt, n=4 * nt, k=2048, dtype=bf16),
             dict(m=max(1, mt - 3), n=nt + 37, k=64 * 7, dtype=bf16, bias=True),
             dict(m=1, n=40, k=64, dtype=bf16),
+            dict(m=mt, n=150 * nt, k=640, dtype=bf16),  # whole tiles, then shared ones
             dict(m=2 * mt + 5, n=3 * nt + 8, k=64 * 33, dtype=fp16, bias=True),
             dict(m=3 * mt, n=17 * nt + 24, k=1024, dtype=fp16, quant="fp4", blocksize=128),
             dict(m=mt + 1, n=2 * nt, k=4096, dtype=bf16, blocksize=4096, nested=True),
@@ -276,7 +339,7 @@ def candidates(h: Harness, m: int, n: int, names: list[str]) -> list[str]:
     def fits(tile: Info) -> bool:
         blocks = -(-m // tile.mt) * -(-n // tile.nt) * tile.split_k
         slots = h.sms * tile.occupancy
-        if tile.split_k > 1 and blocks > slots or tile.cluster_n > 1 and blocks < 8:
+        if tile.split_k > 2 and blocks > slots or tile.cluster_n > 1 and blocks < 8:
             return False
         if m <= 64:
             return bool(tile.mt == m and (blocks > slots / 5 or tile.split_k == 8))
@@ -285,8 +348,9 @@ def candidates(h: Harness, m: int, n: int, names: list[str]) -> list[str]:
     return [x for x in names if fits(h.info[x])]
 
 
-def time_all(h: Harness, names: list[str], shapes: list[tuple[int, int]], rows: list[int], rounds: int,
-             out: Path | None) -> None:
+def time_all(
+    h: Harness, names: list[str], shapes: list[tuple[int, int]], rows: list[int], rounds: int, out: Path | None
+) -> None:
     result: dict[str, dict[str, float]] = {}
     for n, k in shapes:
         timer = Timer(h, n, k)
@@ -297,8 +361,11 @@ def time_all(h: Harness, names: list[str], shapes: list[tuple[int, int]], rows: 
             result[f"{n}x{k}|{m}"] = {"floor": floor_us(m, n, k), **times}
             best = sorted((t, x) for x, t in times.items() if x != "dense")[:3]
             ranked = " ".join(f"{x}={t:.2f}" for t, x in best)
-            print(f"{n}x{k} m{m} floor {floor_us(m, n, k):.2f} dense {times['dense']:.2f} | "
-                  f"{times['dense'] / best[0][0]:.2f}x {ranked}", flush=True)
+            print(
+                f"{n}x{k} m{m} floor {floor_us(m, n, k):.2f} dense {times['dense']:.2f} | "
+                f"{times['dense'] / best[0][0]:.2f}x {ranked}",
+                flush=True,
+            )
         del timer
         torch.cuda.empty_cache()
         if out is not None:

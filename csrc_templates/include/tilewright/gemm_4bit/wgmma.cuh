@@ -106,20 +106,18 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
   const WgmmaShared<Config> shared{(window + Geometry::kAlignment - 1) / Geometry::kAlignment * Geometry::kAlignment};
   const WgmmaPlace<Config> place;
   const int warpgroup = static_cast<int>(threadIdx.x) / 128;
-  const int turns = (params.steps + 1) / 2;
-  const int first_turn = place.first_turn(turns);
-  const int end_turn = place.end_turn(turns);
-  const int tiles = params.tiles_m * params.clusters_n;
-  const int first_tile = static_cast<int>(blockIdx.x) / Geometry::kCluster;
-  const int tile_stride = static_cast<int>(gridDim.x) / Geometry::kCluster;
-
+  WgmmaSchedule<Config> schedule(params.tiles_m * params.clusters_n, (params.steps + 1) / 2, place);
   WgmmaProducer<Config> producer(&map_a, &map_w, shared, place);
   const auto weight_tile = [&](WgmmaTile tile) { return tile.n * Config::kClusterN + place.peer; };
   ptx::release_dependents();
   if (threadIdx.x == 0) {
     ptx::tma_prefetch_map(&map_a);
     ptx::tma_prefetch_map(&map_w);
-    producer.prefetch_weights(weight_tile(tile_at(params, first_tile)), first_turn, end_turn);
+    WgmmaSchedule<Config> ahead = schedule;
+    WgmmaWork work;
+    if (ahead.take(work)) {
+      producer.prefetch_weights(weight_tile(tile_at(params, work.tile)), work.first_turn, work.end_turn);
+    }
     for (int slot = 0; slot < Config::kStages; ++slot) {
       ptx::mbarrier_init(shared.full(slot), 1);
       ptx::mbarrier_init(shared.empty(slot), 4 * Geometry::kConsumers * Config::kClusterN);
@@ -147,13 +145,14 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
     ptx::setmaxnreg_dec<Geometry::kProducerRegisters>();
     if (threadIdx.x == 0) {
       ptx::wait_for_dependencies();
-      for (int index = first_tile; index < tiles; index += tile_stride) {
-        const WgmmaTile tile = tile_at(params, index);
-        producer.load_tile(tile.m, weight_tile(tile), first_turn, end_turn);
+      WgmmaWork work;
+      while (schedule.take(work)) {
+        const WgmmaTile tile = tile_at(params, work.tile);
+        producer.load_tile(tile.m, weight_tile(tile), work.first_turn, work.end_turn);
       }
     }
     __syncwarp();
-    if constexpr (Config::kSplitK > 1) ptx::cluster_sync();
+    if (schedule.shares()) ptx::cluster_sync();
   } else {
     ptx::setmaxnreg_inc<Geometry::kConsumerRegisters>();
     ptx::wait_for_dependencies();
@@ -161,19 +160,22 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
     const float offset = dequant::load_offset(params.source);
     WgmmaConsumer<Config, kBlock16> multiplier(params, shared, place, consumer, offset);
     RingPosition<Config::kStages> ring;
-    for (int index = first_tile; index < tiles; index += tile_stride) {
-      const WgmmaTile tile = tile_at(params, index);
+    WgmmaWork work;
+    while (schedule.take(work)) {
+      const WgmmaTile tile = tile_at(params, work.tile);
       const int first_n = (tile.n * Config::kClusterN + place.peer) * Config::kNt;
       float acc[Config::kMt / 2];
 #pragma unroll
       for (float& value : acc) value = 0.0f;
-      multiplier.multiply(acc, ring, first_n, first_turn, end_turn);
+      multiplier.multiply(acc, ring, first_n, work.first_turn, work.end_turn);
       const WgmmaEpilogue<Config> epilogue(params, shared, consumer, tile.m * Config::kMt, first_n + consumer * 64,
                                            kBlock16 ? offset : 1.0f);
-      if constexpr (Config::kSplitK == 1) {
+      if (Config::kSplitK == 1 || !work.split) {
         epilogue.store(acc);
-      } else {
-        // One tile per cluster: all stages have been read once every consumer is here, so the exchange may lie over them.
+        continue;
+      }
+      if constexpr (Config::kSplitK > 1) {
+        // The block's last tile: all stages have been read once every consumer is here, so the exchange may lie over them.
         ptx::named_barrier_sync(1 + Geometry::kConsumers, 128 * Geometry::kConsumers);
 #pragma unroll
         for (int block = 0; block < Config::kMt / 8; ++block) {
@@ -260,11 +262,10 @@ struct EngineLauncher<Engine::kWgmma> {
             static_cast<int>(tiles_m < kGroupM ? tiles_m : kGroupM)};
   }
 
-  // Clusters to launch: all tiles when each cluster takes one, else as many as the device holds.
+  // Clusters to launch: one per tile, but no more than the device holds at once.
   template <class Config>
   static cudaError_t count_clusters(const void* kernel, int64_t tiles, int64_t& clusters) {
     clusters = tiles;
-    if (Config::kSplitK > 1) return cudaSuccess;
     static std::atomic<int> fitting[kMaxDevices]{};
     int device = 0;
     if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return error;

@@ -79,6 +79,62 @@ struct WgmmaPlace {
   __device__ __forceinline__ int end_turn(int turns) const { return turns * (split + 1) / Config::kSplitK; }
 };
 
+// One tile's worth of work of a block.
+struct WgmmaWork {
+  int tile;
+  int first_turn, end_turn;
+  bool split;  // the cluster's blocks share the tile, each with its part of k
+};
+
+// The work of a block, in order. Without split_k every tile is one block's, and blocks take them in turns. With split_k
+// the blocks of a cluster take whole tiles while those last for all blocks; the tiles left over, when no more than
+// clusters, are shared one to a cluster, so that the last round is short.
+template <class Config>
+class WgmmaSchedule {
+ public:
+  __device__ __forceinline__ WgmmaSchedule(int tiles, int turns, WgmmaPlace<Config> place)
+      : turns_(turns), first_turn_(place.first_turn(turns)), end_turn_(place.end_turn(turns)) {
+    const int blocks = static_cast<int>(gridDim.x) / Config::kClusterN;  // blocks that share A count as one
+    next_ = static_cast<int>(blockIdx.x) / Config::kClusterN;
+    stride_ = blocks;
+    whole_ = tiles;
+    shared_tile_ = kNone;
+    if constexpr (Config::kSplitK > 1) {
+      const int clusters = blocks / Config::kSplitK;
+      const int left = tiles % blocks;
+      if (left <= clusters) {
+        whole_ = tiles - left;
+        const int cluster = static_cast<int>(blockIdx.x) / (Config::kSplitK * Config::kClusterN);
+        if (cluster < left) shared_tile_ = whole_ + cluster;
+      }
+      // Blocks of one A-sharing group are neighbours within their part of k.
+      next_ = static_cast<int>(blockIdx.x) / (Config::kSplitK * Config::kClusterN) * Config::kSplitK + place.split;
+    }
+  }
+
+  // Whether this block's cluster shares a last tile: the same for all blocks of the cluster.
+  __device__ __forceinline__ bool shares() const { return Config::kSplitK > 1 && shared_tile_ != kNone; }
+
+  // The next piece of work, or false after the last.
+  __device__ __forceinline__ bool take(WgmmaWork& work) {
+    if (next_ < whole_) {
+      work = {next_, 0, turns_, false};
+      next_ += stride_;
+      return true;
+    }
+    if (!shares() || taken_) return false;
+    taken_ = true;
+    work = {shared_tile_, first_turn_, end_turn_, true};
+    return true;
+  }
+
+ private:
+  static constexpr int kNone = -1;
+  int turns_, first_turn_, end_turn_;
+  int next_, stride_, whole_, shared_tile_;
+  bool taken_ = false;
+};
+
 // Tiles in an order that keeps `group_m` tiles of A in L2 while the weights stream past once per group.
 struct WgmmaTile {
   int m;  // tile of A

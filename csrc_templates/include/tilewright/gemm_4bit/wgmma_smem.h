@@ -10,7 +10,8 @@ namespace tilewright {
 //   kMt, kNt      rows of A (activations) and of the weight per block; kNt / 64 consumer warpgroups of 64 weight rows
 //   kKc, kStages  elements of k per pipeline stage (64 or 128), stages
 //   kClusterN     blocks of a cluster that share one tile of A, each with its own kNt weight rows
-//   kSplitK       blocks of a cluster that share one output tile, each with its part of k
+//   kSplitK       blocks of a cluster that share one output tile, each with its part of k, when there are no more tiles
+//                 than clusters; with more, those tiles that would make a last, nearly empty round
 //   kOccupancy    blocks per multiprocessor the registers are sized for
 //   kLutParts     of every four groups of 16 in k, how many are expanded through a table of byte values in shared memory
 //                 instead of byte permutes (0..4): the two use different units
