@@ -18,6 +18,7 @@ from .findings import Check, NotCheckedError
 INSTRUCTIONS: Mapping[str, re.Pattern[str]] = {
     "simt": re.compile(r"FFMA|FADD|HFMA2"),
     "mma_m16n8k16": re.compile(r"HMMA\.16816"),
+    "decode": re.compile(r"HMMA\.16816"),
     "wgmma": re.compile(r"HGMMA"),
     "tcgen05": re.compile(r"UTC\w*MMA"),
 }

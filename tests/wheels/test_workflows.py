@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ def _load(path: Path) -> dict[Any, Any]:
 
 
 def _tool(name: str) -> str:
-    found = shutil.which(name)
+    found = shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if found is None:
         pytest.skip(f"needs {name}")
     return found
