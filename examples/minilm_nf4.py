@@ -13,7 +13,9 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import re
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -138,6 +140,19 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def plan(reports: Iterable[LayerReport], quant_type: str) -> list[dict[str, Any]]:
+    """What the rules decide for the same problems on the archs of this build, asked without a GPU."""
+    archs = [re.sub(r"sm_(\d+)\D?", r"sm\1", image) for image in tilewright.build_info()["images"]]
+    rows = []
+    for report in reports:
+        for arch in archs:
+            size = (report.M, report.N, report.K)
+            found = tilewright.explain(*size, arch=arch, dtype=torch.float16, quant_type=quant_type)
+            rule = [rule for rule in found.rules.values() if rule is not None][-1]
+            rows.append({"M": report.M, "N": report.N, "K": report.K, "arch": arch, "tile": found.tile, "rule": rule})
+    return rows
+
+
 def show(result: dict[str, Any]) -> None:
     """Prints a result as text."""
     print(f"ran on: {result['ran_on']} ({result['device_name']}); {result['build']['statement']}")
@@ -148,6 +163,11 @@ def show(result: dict[str, Any]) -> None:
         tile, arch = layer["tile"] or "-", layer["arch"] or "-"
         problem = f"{layer['M']:>6} {layer['N']:>6} {layer['K']:>6} {layer['count']:>6}"
         print(f"{problem}  {layer['path']:<9} {tile:<14} {arch:<6} {layer['nrmse']:.2e}")
+    if result["plan"]:
+        print("decisions for these problems in float16 on the archs of this build:")
+    for row in result["plan"]:
+        problem = f"{row['M']:>6} {row['N']:>6} {row['K']:>6}"
+        print(f"{problem}  {row['arch']:<6} {row['tile'] or 'fallback':<12} rule {row['rule']}")
     for name, value in result["quality"].items():
         print(f"{name}: {value:.4f}")
 
@@ -188,6 +208,7 @@ def main() -> None:
         "bytes_before": bytes_before,
         "bytes_after": bytes_after,
         "layers": [asdict(report) for report in reports.values()],
+        "plan": [] if device.type == "cuda" else plan(reports.values(), options.quant_type),
         "quality": quality,
     }
     show(result)
