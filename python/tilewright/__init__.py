@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from . import _decisions, _ops
+from . import _decisions, _ops, checkpoint
 from ._decisions import Decision
 from ._version import __version__
+from .convert import ConvertReport, convert
 from .explain import explain
 from .gemm import dequantize_4bit, gemm_4bit, quantize_4bit
 from .info import build_info
@@ -17,11 +18,14 @@ from .linear import Linear4bit
 from .state import QuantState
 
 __all__ = [
+    "ConvertReport",
     "Decision",
     "Linear4bit",
     "QuantState",
     "__version__",
     "build_info",
+    "checkpoint",
+    "convert",
     "dequantize_4bit",
     "explain",
     "force_tile",

@@ -1,0 +1,154 @@
+"""convert: the linear layers of any model to 4 bits, in place, with a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import torch
+
+from . import formats
+from .linear import Linear4bit
+
+# The output layer of a language model: small next to the rest, and the layer that is hurt most by rounding.
+DEFAULT_EXCLUDE = ("lm_head", "*.lm_head")
+
+
+@dataclass(frozen=True)
+class ConvertReport:
+    """What `convert` did. converted: module names. skipped: name of a linear layer -> why it stayed as it was.
+
+    bytes_before, bytes_after: parameters and buffers of the whole model, shared ones once.
+    """
+
+    converted: tuple[str, ...]
+    skipped: dict[str, str]
+    bytes_before: int
+    bytes_after: int
+
+    def __str__(self) -> str:
+        layers = "layer" if len(self.converted) == 1 else "layers"
+        sizes = f"{self.bytes_before / 1e6:.1f} MB to {self.bytes_after / 1e6:.1f} MB"
+        lines = [f"{len(self.converted)} {layers} converted, {len(self.skipped)} skipped; {sizes}"]
+        return "\n".join(lines + [f"  skipped {name}: {reason}" for name, reason in self.skipped.items()])
+
+
+def convert(
+    model: torch.nn.Module,
+    *,
+    quant_type: str = "nf4",
+    blocksize: int | None = None,
+    nested: bool = False,
+    include: str | Iterable[str] | None = None,
+    exclude: str | Iterable[str] = (),
+) -> ConvertReport:
+    """Replaces the torch.nn.Linear layers of `model` by Linear4bit, in place.
+
+    include, exclude: patterns of module names, as in the shell ("*.mlp.*"); a layer is converted when it matches one
+    of `include` (None: all) and none of `exclude`. A layer called lm_head is left alone unless `include` names it, and
+    so are layers whose weight is tied to another module, subclasses of torch.nn.Linear, and layers with hooks.
+    ValueError for a wrong option, for a pattern that matches no module, and for a model that is one linear layer.
+    """
+    fmt = formats.get_format(quant_type)
+    if blocksize is not None and blocksize not in fmt.blocksizes:
+        raise ValueError(f"blocksize={blocksize}; allowed for {quant_type}: {', '.join(map(str, fmt.blocksizes))}")
+    if nested and quant_type == "e2m1":
+        raise ValueError("nested=True; e2m1 scales are 8 bits already, allowed: False")
+    if isinstance(model, torch.nn.Linear):
+        raise ValueError("the model is one linear layer, which cannot be replaced in place; use Linear4bit.from_linear")
+    choice = _Choice(model, _patterns(include), _patterns(exclude) or ())
+    before = _size(model)
+    converted: list[str] = []
+    skipped: dict[str, str] = {}
+    for names, module in _linears(model):
+        reason = choice.reason_to_skip(names[0], module, quant_type)
+        if reason is not None:
+            skipped[names[0]] = reason
+            continue
+        assert isinstance(module, torch.nn.Linear)
+        layer = Linear4bit.from_linear(module, quant_type=quant_type, blocksize=blocksize, nested=nested)
+        layer.train(module.training)
+        if layer.bias is not None and module.bias is not None:
+            layer.bias.requires_grad_(module.bias.requires_grad)
+        for name in names:
+            parent, _, last = name.rpartition(".")
+            setattr(model.get_submodule(parent), last, layer)
+        converted.append(names[0])
+    return ConvertReport(tuple(converted), skipped, before, _size(model))
+
+
+class _Choice:
+    """Which layers are converted."""
+
+    def __init__(self, model: torch.nn.Module, include: tuple[str, ...] | None, exclude: tuple[str, ...]) -> None:
+        names = [name for name, _ in model.named_modules(remove_duplicate=False)]
+        for option, patterns in (("include", include or ()), ("exclude", exclude)):
+            for pattern in patterns:
+                if not any(fnmatchcase(name, pattern) for name in names):
+                    raise ValueError(f"{option}={pattern!r}; it matches no module of {type(model).__name__}")
+        self.include = include
+        self.exclude = exclude
+        self.owners: dict[int, list[str]] = {}
+        for name, parameter in _parameters_by_module(model):
+            self.owners.setdefault(id(parameter), []).append(name)
+
+    def reason_to_skip(self, name: str, module: torch.nn.Module, quant_type: str) -> str | None:
+        """Why the layer stays; None if it is converted."""
+        if self.include is not None and not _matches(name, self.include):
+            return "matches no pattern of include"
+        if _matches(name, self.exclude):
+            return "matches a pattern of exclude"
+        if self.include is None and _matches(name, DEFAULT_EXCLUDE):
+            return "is the output layer; name it in include to convert it"
+        if isinstance(module, Linear4bit):
+            return f"is {module.quant_type} already"
+        if type(module) is not torch.nn.Linear:
+            return f"is a {type(module).__name__}, which may compute something else than torch.nn.Linear"
+        return self._unfit(name, module, quant_type)
+
+    def _unfit(self, name: str, linear: torch.nn.Linear, quant_type: str) -> str | None:
+        tied = [owner for owner in self.owners[id(linear.weight)] if owner != f"{name}.weight"]
+        if tied:
+            return f"its weight is tied to {', '.join(tied)}"
+        if linear._forward_hooks or linear._forward_pre_hooks or linear._backward_hooks or linear._backward_pre_hooks:
+            return "has hooks, which would be lost"
+        if linear.weight.dtype not in formats.DTYPES:
+            allowed = ", ".join(str(dtype).removeprefix("torch.") for dtype in formats.DTYPES)
+            return f"its weight is {str(linear.weight.dtype).removeprefix('torch.')}; allowed: {allowed}"
+        if quant_type == "e2m1" and linear.in_features % 16:
+            return f"in_features={linear.in_features}; e2m1 needs a multiple of 16"
+        return None
+
+
+def _linears(model: torch.nn.Module) -> list[tuple[list[str], torch.nn.Module]]:
+    """The linear layers, each once, with all names that it has in the model."""
+    found: dict[int, tuple[list[str], torch.nn.Module]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        if isinstance(module, torch.nn.Linear | Linear4bit):
+            found.setdefault(id(module), ([], module))[0].append(name)
+    return list(found.values())
+
+
+def _parameters_by_module(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+    """Every parameter once for each different module that holds it."""
+    return [
+        (f"{name}.{key}" if name else key, parameter)
+        for name, module in model.named_modules()
+        for key, parameter in module._parameters.items()
+        if parameter is not None
+    ]
+
+
+def _patterns(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _size(model: torch.nn.Module) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in [*model.parameters(), *model.buffers()])
