@@ -1,0 +1,201 @@
+"""`python -m tilewright bench`: gemm_4bit on this card beside its peers.
+
+Weights rotate through more memory than the L2 holds, a sample is one replay of a CUDA graph of many calls divided by
+their number, and the peers take turns, so that clocks and heat meet all alike. A peer whose result is wrong, or that
+fails, is left out and the reason is printed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from . import _decisions, _ops, _peers, info
+
+DEFAULT_SHAPES = ((4096, 4096), (14336, 4096), (4096, 14336))
+_REPLAY_US = 250.0
+_ROUNDS = 15
+_WARMUP = 3
+Call = Callable[[int], torch.Tensor]
+
+
+class RefusedError(Exception):
+    """Why nothing was timed."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One problem: microseconds a call by peer (None: left out), and what gemm_4bit launched."""
+
+    M: int
+    N: int
+    K: int
+    tile: str
+    us: dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """All timings of one run."""
+
+    card: str
+    dtype: str
+    quant_type: str
+    versions: dict[str, str]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> str:
+        """The same as JSON."""
+        return json.dumps(asdict(self), indent=2)
+
+    def __str__(self) -> str:
+        peers = list(self.rows[0].us)
+        head = ["N x K", "M", "tile", *(f"{peer} us" for peer in peers), "x dense"]
+        table = [head, *(_cells(row, peers) for row in self.rows)]
+        widths = [max(len(line[column]) for line in table) for column in range(len(head))]
+        lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in table]
+        title = f"{self.card}, {self.dtype} x {self.quant_type}; median us a call, cold weights"
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        return "\n".join([title, versions, "", *lines, *(f"note: {note}" for note in self.notes)])
+
+
+def problems(shapes: Sequence[str], rows: str) -> list[tuple[int, int, int]]:
+    """(M, N, K) from "4096x4096" and "1,16"; RefusedError for what is no number."""
+    try:
+        sizes = [tuple(int(part) for part in shape.lower().split("x")) for shape in shapes] or list(DEFAULT_SHAPES)
+        counts = [int(part) for part in rows.split(",") if part.strip()]
+    except ValueError:
+        raise RefusedError(
+            f"--shape {' '.join(shapes)} --rows {rows}; expected such as 4096x4096 and 1,16,256"
+        ) from None
+    if not counts or any(len(size) != 2 or min(size) < 1 for size in sizes) or min(counts) < 1:
+        raise RefusedError(f"--shape {' '.join(shapes)} --rows {rows}; expected such as 4096x4096 and 1,16,256")
+    if any(K % 64 for _, K in sizes):
+        raise RefusedError(f"--shape {' '.join(shapes)}; K must be a multiple of 64")
+    return [(M, N, K) for N, K in sizes for M in counts]
+
+
+def run(problems: Sequence[tuple[int, int, int]], dtype: str, quant_type: str, device: int) -> Result:
+    """Times the problems on a CUDA device. RefusedError without one, or without kernels for it."""
+    if not torch.cuda.is_available():
+        raise RefusedError("bench needs a CUDA device, and torch finds none; python -m tilewright doctor says why")
+    if not 0 <= device < torch.cuda.device_count():
+        raise RefusedError(f"--device {device}; there are {torch.cuda.device_count()} CUDA devices, counted from 0")
+    found = torch.cuda.get_device_properties(device)
+    if _ops.NATIVE.arch_for(found.major, found.minor) is None:
+        raise RefusedError(f"no kernels for {found.name}: {info.build_info()['statement']}")
+    with torch.cuda.device(device):
+        rotated = max(200e6, 2.0 * getattr(found, "L2_cache_size", 0))
+        return measure(problems, dtype, quant_type, torch.device("cuda", device), found.name, rotated, time_graphs)
+
+
+def measure(
+    problems: Sequence[tuple[int, int, int]],
+    dtype: str,
+    quant_type: str,
+    device: torch.device,
+    card: str,
+    rotated_bytes: float,
+    timer: Callable[[dict[str, Call]], dict[str, float]],
+) -> Result:
+    """The table, with any timer on any device."""
+    notes: dict[str, None] = {}
+    rows = []
+    weights: _peers.Weights | None = None
+    for M, N, K in problems:
+        if weights is None or (weights.N, weights.K) != (N, K):
+            weights = None  # free the last ones first
+            weights = _peers.Weights(N, K, quant_type, getattr(torch, dtype), device, rotated_bytes)
+        x = torch.randn(M, K, device=device, dtype=getattr(torch, dtype))
+        calls, reasons = _peers.calls(weights, x)
+        if "tilewright" not in calls:
+            raise RefusedError(f"M={M}, N={N}, K={K}: {reasons['tilewright']}")
+        calls["tilewright"](0)
+        last = _decisions.last_decision(_ops.NATIVE, device.type)
+        us = timer(calls)
+        rows.append(Row(M, N, K, "" if last is None else last.tile or last.path, {p: us.get(p) for p in _peers.NAMES}))
+        notes |= {f"{peer} is left out: {reason}": None for peer, reason in reasons.items()}
+    return Result(card, dtype, quant_type, _peers.versions(), tuple(rows), tuple(notes))
+
+
+def time_graphs(calls: dict[str, Call]) -> dict[str, float]:
+    """Median microseconds a call, from replays of CUDA graphs in turns."""
+    graphs = {name: _capture(call) for name, call in calls.items()}
+    samples: dict[str, list[float]] = {name: [] for name in graphs}
+    for index in range(_ROUNDS + _WARMUP):
+        for name in list(graphs) if index % 2 == 0 else list(reversed(graphs)):
+            graph, count = graphs[name]
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            if index >= _WARMUP:
+                samples[name].append(start.elapsed_time(end) * 1000 / count)
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def time_calls(calls: dict[str, Call]) -> dict[str, float]:
+    """Median microseconds a call by the clock of the host: for devices without graphs."""
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for index in range(3):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call(index)
+            samples[name].append((time.perf_counter() - start) * 1e6)
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def draw(result: Result, path: Path) -> None:
+    """Speed relative to dense over M, one line a shape. RefusedError without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise RefusedError("--plot needs matplotlib: pip install matplotlib") from None
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for N, K in dict.fromkeys((row.N, row.K) for row in result.rows):
+        points = [(row.M, ratio) for row in result.rows if (row.N, row.K) == (N, K) if (ratio := _ratio(row))]
+        axes.plot(*zip(*points, strict=True), marker="o", label=f"{N} x {K}") if points else None
+    axes.axhline(1, color="grey", linewidth=1)
+    axes.set(xscale="log", xlabel="M (rows of activations)", ylabel="speed, dense = 1", title=result.card)
+    axes.set_xscale("log", base=2)
+    axes.legend(title="N x K")
+    figure.savefig(path)
+
+
+def _capture(call: Call) -> tuple[torch.cuda.CUDAGraph, int]:
+    """A graph of as many calls as fill a replay."""
+    call(0)
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for index in range(3):
+        call(index)
+    end.record()
+    end.synchronize()
+    count = max(2, min(48, round(_REPLAY_US / max(3.0, start.elapsed_time(end) * 1000 / 3))))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for index in range(count):
+            call(index)
+    return graph, count
+
+
+def _ratio(row: Row) -> float | None:
+    ours, dense = row.us["tilewright"], row.us["dense"]
+    return dense / ours if ours and dense and math.isfinite(dense / ours) else None
+
+
+def _cells(row: Row, peers: list[str]) -> list[str]:
+    times = [row.us[peer] for peer in peers]
+    ratio = _ratio(row)
+    shown = ["-" if value is None else f"{value:.1f}" for value in times]
+    return [f"{row.N} x {row.K}", str(row.M), row.tile, *shown, "-" if ratio is None else f"{ratio:.2f}"]
