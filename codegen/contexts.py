@@ -114,6 +114,7 @@ class InstanceContext:
     """For tile.cuh.j2 and instantiate.cu.j2: one tile with one element type."""
 
     header: str
+    tile_header: str
     family: str
     args_type: str
     config_type: str
@@ -362,6 +363,7 @@ def instance_contexts(context: FamilyContext) -> list[InstanceContext]:
     return [
         InstanceContext(
             header=generated_header(f"{tile.id}, {dtype}", [f"specs/families/{context.family}/tiles.yaml"]),
+            tile_header=generated_header(tile.id, [f"specs/families/{context.family}/tiles.yaml"]),
             family=context.family,
             args_type=context.args_type,
             config_type=f"{emit_cpp.camel(context.family)}Config",

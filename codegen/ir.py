@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from .diagnostics import Location
-from .expr import Cond, Expr
+from .expr import Compare, Cond, EnumWord, Expr, Name
 from .models import ArchProfile, BudgetFile, EvidenceRecord, GridFile, TileBase, WheelVariant
 from .models.claims import ClaimModel
 from .models.tiles import tile_fields
@@ -176,6 +176,17 @@ class Family:
     @cached_property
     def layer_by_name(self) -> Mapping[str, Layer]:
         return {layer.name: layer for layer in self.layers}
+
+    def may_ask(self, layer: Layer, arch: str) -> bool:
+        """Whether the layer's gate can hold on an arch: False when it wants a word that no rule there yields."""
+        for cond in layer.gate:
+            if isinstance(cond, Compare) and cond.op == "==" and isinstance(cond.left, Name):
+                earlier = self.layer_by_name.get(cond.left.name)
+                if earlier is not None and earlier.kind == "choice" and isinstance(cond.right, EnumWord):
+                    yielded = {r.outcome.value for r in earlier.effective(arch) if isinstance(r.outcome, Choice)}
+                    if cond.right.word not in yielded:
+                        return False
+        return True
 
     @cached_property
     def input_by_name(self) -> Mapping[str, Input]:

@@ -99,6 +99,10 @@ def _side(family: Family, arch: str, known: Iterable[str]) -> ArchRules:
 
 
 def _sound(side: ArchRules) -> ArchRules:
+    """The rules without the layers that the arch never asks; what reads those is never asked either (E305)."""
+    asked = tuple(layer for layer in side.family.layers if side.family.may_ask(layer, side.arch))
+    if len(asked) < len(side.family.layers):
+        side = ArchRules(replace(side.family, layers=asked), side.arch)
     for layer in side.family.layers:
         if not side.is_total(layer):
             raise ProveError(

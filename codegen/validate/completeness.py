@@ -9,20 +9,21 @@ from .context import Context, listed
 
 
 def check(context: Context) -> None:
-    for _, layer in context.layers():
-        missing = check_e202(context, layer)
-        check_e201(context, layer, missing)
+    for family, layer in context.layers():
+        asked = [arch for arch in context.tree.archs if family.may_ask(layer, arch)]
+        missing = check_e202(context, layer, asked)
+        check_e201(context, layer, [arch for arch in asked if arch not in missing])
         check_e203(context, layer)
         check_e204(context, layer)
     check_e204_groups(context)
 
 
-def check_e201(context: Context, layer: Layer, missing: list[str]) -> None:
+def check_e201(context: Context, layer: Layer, archs: list[str]) -> None:
     """No unconditional last rule for (layer, arch)."""
     open_at: dict[str, list[str]] = {}
-    for arch in context.tree.archs:
+    for arch in archs:
         found = layer.effective(arch)
-        if arch not in missing and all(r.conds for r in found):
+        if all(r.conds for r in found):
             open_at.setdefault(found[-1].id, []).append(arch)
     rules = {r.id: r for s in layer.sections for r in s.rules}
     for rule_id, archs in open_at.items():
@@ -35,9 +36,9 @@ def check_e201(context: Context, layer: Layer, missing: list[str]) -> None:
         )
 
 
-def check_e202(context: Context, layer: Layer) -> list[str]:
-    """Arch absent from a layer."""
-    missing = [a for a in context.tree.archs if not layer.effective(a)]
+def check_e202(context: Context, layer: Layer, asked: list[str]) -> list[str]:
+    """Arch absent from a layer that it asks."""
+    missing = [a for a in asked if not layer.effective(a)]
     if missing:
         context.sink.add(
             "E202",

@@ -23,7 +23,7 @@ CASES = [dict(zip(DATA["columns"], row, strict=True)) for row in DATA["records"]
 
 # Archs whose rules in the real tree still are those of the port. One that gets rules of its own leaves this list.
 SHARED = (
-    "sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown",
+    "sm80", "sm86", "sm87", "sm89", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown",
 )  # fmt: skip
 
 
