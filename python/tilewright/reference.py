@@ -66,7 +66,7 @@ def quantize_nested(absmax: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, t
 
     ValueError if absmax is not finite: an 8-bit code has no NaN, so it would turn into a number.
     """
-    if not bool(torch.isfinite(absmax).all()):
+    if not absmax.is_meta and not bool(torch.isfinite(absmax).all()):
         raise ValueError(
             "nested=True; the weight has a block whose absmax is not finite, which nested scales cannot hold"
         )
