@@ -1,0 +1,97 @@
+"""What could run instead: the outcomes of a layer for one cell, each with the launch that it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..evaluate import bind_outcome, encode_problem, facts_env, holds, outcome_value
+from ..ir import CUSTOM, Arch, Family, Layer, Rule, Value
+from ..resources import is_legal
+from .records import FALLBACK_FORCE, Cell
+
+
+@dataclass(frozen=True)
+class Choices:
+    """A layer's outcomes for one cell.
+
+    `launches` maps each outcome to the name it is forced by: a tile, or `fallback`. Outcomes that lead to the same
+    launch are timed once.
+    """
+
+    cell: Cell
+    outcome: Value
+    """What the rules yield today."""
+    rule: Rule
+    launches: Mapping[Value, str]
+    env: Mapping[str, int]
+    """Inputs, earlier outcomes and the layer's facts."""
+
+    @property
+    def incumbent(self) -> str:
+        return self.launches[self.outcome]
+
+    @property
+    def challengers(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(n for n in self.launches.values() if n != self.incumbent))
+
+
+def choices(family: Family, arch: Arch, layer: Layer, cell: Cell) -> Choices | None:
+    """None when the layer is not asked for this cell: an earlier layer has settled it."""
+    env = encode_problem(family, cell.problem())
+    for earlier in family.layers:
+        if earlier.name == layer.name:
+            break
+        bind_outcome(family, earlier, _run(family, earlier, arch.name, env), env)
+    full = facts_env(layer, env)
+    found = _decide(family, layer, arch.name, env)
+    if found is None:
+        return None
+    outcome, rule = found
+    launches = {
+        v: n for v in _outcomes(family, arch, layer, env, outcome) if (n := _launch(family, arch, layer, v, env))
+    }
+    if outcome not in launches:
+        return None
+    return Choices(cell, outcome, rule, launches, full)
+
+
+def _outcomes(family: Family, arch: Arch, layer: Layer, env: Mapping[str, int], current: Value) -> list[Value]:
+    if layer.kind != "tile":
+        return list(layer.values)
+    engine = family.tile_by_id[str(current)].engine
+    fitting = [t for t in family.tiles if t.engine == engine and is_legal(arch.profile, t)]
+    return [t.id for t in fitting if all(holds(layer, c, env) for c in t.requires)]
+
+
+def _launch(family: Family, arch: Arch, layer: Layer, value: Value, env: Mapping[str, int]) -> str | None:
+    """The launch when this layer yields `value` and the others decide as they do; None when they cannot."""
+    if layer.kind == "tile":
+        return str(value)
+    if layer.kind == "m_cap" and value != CUSTOM:
+        return FALLBACK_FORCE
+    inner, tile = dict(env), None
+    bind_outcome(family, layer, value, inner)
+    after = family.layers[[other.name for other in family.layers].index(layer.name) + 1 :]
+    for later in after:
+        found = _run(family, later, arch.name, inner)
+        bind_outcome(family, later, found, inner)
+        tile = str(found) if later.kind == "tile" and found is not None else tile
+    if tile is None or not is_legal(arch.profile, family.tile_by_id[tile]):
+        return None
+    return tile if all(holds(layer, c, inner) for c in family.tile_by_id[tile].requires) else None
+
+
+def _decide(family: Family, layer: Layer, arch: str, env: Mapping[str, int]) -> tuple[Value, Rule] | None:
+    if not all(holds(layer, c, env) for c in layer.gate):
+        return None
+    full = facts_env(layer, env)
+    for rule in layer.effective(arch):
+        if all(holds(layer, c, full) for c in rule.conds):
+            return outcome_value(family, layer, rule, full), rule
+    return None
+
+
+def _run(family: Family, layer: Layer, arch: str, env: Mapping[str, int]) -> Value | None:
+    found = _decide(family, layer, arch, env)
+    return None if found is None else found[0]

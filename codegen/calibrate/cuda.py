@@ -1,0 +1,194 @@
+"""The backend of a real card: tiles by force on the public op, CUDA graphs, events. Needs torch and tilewright."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import tilewright
+
+from .bench import CaptureError, Check, Mode
+from .records import FALLBACK_FORCE, Cell, Device, Method, State
+
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+MAX_CALLS = 48
+MAX_COPIES = 48
+SENTINEL_TRIES = 8
+QUERY = "clocks.sm,clocks.mem,temperature.gpu,power.draw,utilization.gpu"
+
+
+class SentinelError(RuntimeError):
+    """The output could not be placed on the block that holds the sentinel, so nothing can be said about it."""
+
+
+def refuse_capture() -> None:
+    """Raise CaptureError while the current stream is being captured, or when its capture was invalidated."""
+    try:
+        capturing = torch.cuda.is_current_stream_capturing()
+    except RuntimeError as error:
+        raise CaptureError(f"the state of the stream's capture is unknown: {error}") from error
+    if capturing:
+        raise CaptureError("a CUDA graph is being captured on this stream; calibrate outside of captures")
+
+
+def _smi(query: str, index: int, kind: str = "gpu") -> list[str]:
+    command = ["nvidia-smi", f"--query-{kind}={query}", "--format=csv,noheader,nounits", "-i", _physical(index)]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [line.strip() for line in found.stdout.splitlines() if line.strip()] if found.returncode == 0 else []
+
+
+def _physical(index: int) -> str:
+    """The card as nvidia-smi knows it: torch counts the visible ones only."""
+    visible = [v.strip() for v in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if v.strip()]
+    return visible[index] if index < len(visible) else str(index)
+
+
+def parse_state(line: str, processes: list[str]) -> State:
+    """State from one line of nvidia-smi; a value the card does not tell stays None."""
+    values: list[float | None] = []
+    for text in line.split(","):
+        try:
+            values.append(float(text))
+        except ValueError:
+            values.append(None)
+    values += [None] * (5 - len(values))
+    others = sum(p != str(os.getpid()) for p in processes)
+    return State(
+        sm_mhz=values[0], memory_mhz=values[1], celsius=values[2], watts=values[3], utilisation=values[4],
+        other_processes=others,
+    )  # fmt: skip
+
+
+class CudaBackend:
+    """One card. Clocks and other settings are read and never changed."""
+
+    def __init__(self, index: int = 0) -> None:
+        refuse_capture()
+        if not torch.cuda.is_available():
+            raise RuntimeError("torch sees no CUDA device")
+        info = tilewright.build_info()
+        if not info["native"]:
+            raise RuntimeError(str(info["statement"]))
+        self.index, self.info = index, info
+        torch.cuda.set_device(index)
+
+    def device(self) -> Device:
+        from tilewright import _ops
+
+        facts = torch.cuda.get_device_properties(self.index)
+        arch = _ops.NATIVE.arch_for(facts.major, facts.minor)
+        if arch is None:
+            raise RuntimeError(f"this build has no kernels for compute capability {facts.major}.{facts.minor}")
+        found = _smi("uuid,driver_version", self.index)
+        uuid, driver = ([*found[0].split(", "), ""] if found else ["", ""])[:2]
+        return Device(
+            arch=arch, num_sms=facts.multi_processor_count, product=facts.name, uuid=uuid or None,
+            driver=driver or None, cuda=torch.version.cuda, torch=torch.__version__, build=self.info["spec_digest"],
+        )  # fmt: skip
+
+    def open(self, cell: Cell, method: Method, mode: Mode) -> CudaBench:
+        refuse_capture()
+        return CudaBench(cell, method, mode, self.index)
+
+
+class CudaBench:
+    """Inputs, fp32 reference and graphs of one cell of gemm_4bit."""
+
+    def __init__(self, cell: Cell, method: Method, mode: Mode, index: int) -> None:
+        self.cell, self.index = cell, index
+        self.device = torch.device("cuda", index)
+        self.generator = torch.Generator(self.device).manual_seed(method.seed)
+        self.dtype = DTYPES[cell.dtype]
+        self.replay_us = method.replay_us
+        self.x = self._random(cell.M, cell.K).to(self.dtype)
+        weight = (self._random(cell.N, cell.K) / math.sqrt(cell.K)).to(self.dtype)
+        quant = cell.words.get("quant_type", "nf4")
+        self.packed, self.quant = tilewright.quantize_4bit(weight, quant_type=quant, blocksize=cell.blocksize)
+        dense = tilewright.dequantize_4bit(self.packed, self.quant, dtype=torch.float32)
+        self.reference = self.x.float() @ dense.T
+        del weight, dense
+        self.copies = self._copies(1 if mode == "hot" else method.rotate_bytes)
+        self.graphs: dict[str, tuple[Any, int]] = {}
+
+    def _random(self, rows: int, columns: int) -> torch.Tensor:
+        return torch.randn(rows, columns, device=self.device, generator=self.generator)
+
+    def _copies(self, rotate_bytes: int) -> list[torch.Tensor]:
+        count = min(MAX_COPIES, max(1, math.ceil(rotate_bytes / self.packed.numel())))
+        return [self.packed, *(self.packed.clone() for _ in range(count - 1))]
+
+    def _call(self, number: int) -> torch.Tensor:
+        return tilewright.gemm_4bit(self.x, self.copies[number % len(self.copies)], self.quant)
+
+    def check(self, candidate: str) -> Check:
+        """Run once on an output block that was filled with NaN before.
+
+        SentinelError when a kernel of ours cannot be made to write there. The fallback allocates a weight first, which
+        may take the block; its last step is a torch operation that writes every element.
+        """
+        with tilewright.force_tile(candidate):
+            for _ in range(SENTINEL_TRIES):
+                block = torch.full((self.cell.M, self.cell.N), math.nan, device=self.device, dtype=self.dtype)
+                place = block.data_ptr()
+                del block
+                got = self._call(0)
+                if got.data_ptr() == place or candidate == FALLBACK_FORCE:
+                    return self._compare(got, candidate)
+        raise SentinelError(f"{candidate}: the allocator gave the output another block than the sentinel's")
+
+    def _compare(self, got: torch.Tensor, candidate: str) -> Check:
+        decision = tilewright.last_decision()
+        ran = None if decision is None else decision.tile or decision.path
+        if ran != candidate:
+            raise RuntimeError(f"{candidate} was forced and {ran} ran")
+        untouched = int(torch.isnan(got).sum())
+        error = (got.float() - self.reference).norm() / self.reference.norm()
+        return Check(float(error), untouched)
+
+    def time(self, candidate: str) -> float:
+        if candidate not in self.graphs:
+            self.graphs[candidate] = self._capture(candidate)
+        graph, calls = self.graphs[candidate]
+        return self._elapsed(graph.replay) / calls
+
+    def _elapsed(self, run: Callable[[], Any]) -> float:
+        """Microseconds between two events around `run`."""
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        run()
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end) * 1000)
+
+    def _capture(self, candidate: str) -> tuple[Any, int]:
+        """A graph of enough calls for a replay of `replay_us`, and how many; the tile is fixed by the capture."""
+        refuse_capture()
+        with tilewright.force_tile(candidate):
+            self._call(0)
+            torch.cuda.synchronize()
+            once = max(2.0, self._elapsed(lambda: [self._call(i) for i in range(3)]) / 3)
+            calls = max(2, min(MAX_CALLS, round(self.replay_us / once)))
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                for number in range(calls):
+                    self._call(number)
+        return graph, calls
+
+    def state(self) -> State:
+        torch.cuda.synchronize()
+        line = _smi(QUERY, self.index)
+        return parse_state(line[0] if line else "", _smi("pid", self.index, "compute-apps"))
+
+    def close(self) -> None:
+        self.graphs.clear()
+        self.copies.clear()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()

@@ -1,0 +1,150 @@
+"""The course of a campaign: screen every cell once, then re-run the contested ones in fresh processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .candidates import Choices
+from .judge import campaign_noise, contested
+from .records import Cell, Device, Header, Method, Pass, RecordError, Store
+
+
+class MeasureError(RuntimeError):
+    """The campaign cannot go on; the text says why."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One cell to be measured: what runs today, and what might run instead."""
+
+    cell: Cell
+    incumbent: str
+    challengers: tuple[str, ...]
+
+
+@dataclass
+class Campaign:
+    """What is measured, where, and what happened to it. `say` gets a line of progress now and then."""
+
+    family: str
+    layer: str
+    plan: Sequence[Choices]
+    method: Method
+    backend: dict[str, Any]
+    store: Store
+    arch: str
+    say: Callable[[str], None] = lambda _: None
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Measure what the store lacks. MeasureError when the card, the build or the file do not fit."""
+        items = [Item(c.cell, c.incumbent, c.challengers) for c in self.plan]
+        for mode in self.method.modes:
+            self._batch(items, "screen", 0, mode)
+        again = self.contested()
+        self.say(f"{len(again)} of {len(items)} cells are contested")
+        for index in range(self.method.passes):
+            order = again if index % 2 == 0 else again[::-1]
+            for mode in self.method.modes:
+                self._batch(order, "recheck", index, mode)
+
+    def contested(self) -> list[Item]:
+        """Cells in which the screening pass does not show every challenger to be slower."""
+        screens = [p for p in self.store.passes if p.stage == "screen" and p.mode == "rotated"]
+        noise = campaign_noise(screens, self.method)
+        found = {p.cell.key(): contested(p, noise, self.method) for p in screens}
+        cells = [(c, found.get(c.cell.key(), [])) for c in self.plan]
+        return [Item(c.cell, c.incumbent, tuple(names)) for c, names in cells if names]
+
+    def _batch(self, items: Sequence[Item], stage: str, index: int, mode: str) -> None:
+        done = self.store.done()
+        left = [i for i in items if (i.cell.key(), stage, index, mode) not in done]
+        job = {"backend": self.backend, "stage": stage, "index": index, "mode": mode}
+        job["method"] = self.method.model_dump()
+        clock, total = time.monotonic(), len(left)
+        label = f"{stage} {mode} pass {index + 1}"
+        while left:
+            answered = 0
+            for answer in answers({**job, "items": [_item(i) for i in left]}):
+                if "device" in answer:
+                    self._meet(Device.model_validate(answer["device"]))
+                    continue
+                self._take(answer, left[answered])
+                answered += 1
+                finished = total - len(left) + answered
+                if finished % 20 == 0 or finished == total:
+                    rest = (time.monotonic() - clock) / finished * (total - finished)
+                    self.say(f"{label}: {finished} of {total} cells, {rest:.0f} s left")
+            if answered < len(left):
+                # A process that died took this cell's answer with it: the cell is given up, the others go on.
+                if answered == 0 or left[answered].cell.key() not in self.failed:
+                    self.failed[left[answered].cell.key()] = f"{label}: the process died in this cell"
+                answered += 1
+            left = left[answered:]
+
+    def _meet(self, device: Device) -> None:
+        if device.arch != self.arch:
+            raise MeasureError(f"the campaign is for {self.arch}; the card is served by the rules of {device.arch}")
+        if self.plan and device.num_sms != self.plan[0].cell.num_sms:
+            raise MeasureError(
+                f"the campaign is for {self.plan[0].cell.num_sms} SMs; this card has {device.num_sms}; "
+                f"give --sms {device.num_sms}"
+            )
+        header = Header(family=self.family, layer=self.layer, device=device, method=self.method, source=_source(device))
+        try:
+            self.store.start(header)
+        except RecordError as error:
+            raise MeasureError(str(error)) from None
+
+    def _take(self, answer: dict[str, Any], item: Item) -> None:
+        if "failure" in answer:
+            raise MeasureError(str(answer["failure"]))
+        if "error" in answer:
+            self.failed[item.cell.key()] = str(answer["error"])
+            return
+        self.store.add(Pass.model_validate(answer["pass"]))
+
+
+def _source(device: Device) -> str:
+    return "synthetic times, no measurement" if device.synthetic else "measured here"
+
+
+def _item(item: Item) -> dict[str, Any]:
+    return {"cell": item.cell.model_dump(), "incumbent": item.incumbent, "challengers": list(item.challengers)}
+
+
+def answers(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Run a job in a process of its own and yield its lines. MeasureError when it does not even start."""
+    package = str(__package__)
+    root = Path(__file__).resolve().parents[package.count(".") + 1]
+    path = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    command = [sys.executable, "-m", f"{package}.worker"]
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as given, tempfile.TemporaryFile("w+") as errors:
+        json.dump(job, given)
+        given.seek(0)
+        process = subprocess.Popen(
+            command, stdin=given, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+        )
+        assert process.stdout is not None
+        count = 0
+        try:
+            for line in process.stdout:
+                count += 1
+                yield json.loads(line)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+            process.wait()
+        if count == 0:
+            errors.seek(0)
+            raise MeasureError(f"the measuring process did not start: {errors.read().strip()[-400:]}")
