@@ -2,18 +2,23 @@
 
 Measures, in microseconds a call, with nothing waiting on the device but the launch itself:
 
-    noop       torch.ops.tilewright._noop_gemm_4bit: reads the same arguments, allocates the same output, launches
-    nothing op         torch.ops.tilewright.gemm_4bit: checks, decision, output, launch api
-    tilewright.gemm_4bit module     tilewright.Linear4bit linear     torch.nn.functional.linear in the same dtype
-    empty      torch.empty, the allocation alone
+    noop          torch.ops.tilewright._noop_gemm_4bit: reads the same arguments, allocates the same output, no launch
+    op            torch.ops.tilewright.gemm_4bit: checks, decision, output, launch
+    api           tilewright.gemm_4bit
+    module        tilewright.Linear4bit
+    linear        torch.nn.functional.linear in the same dtype
+    empty         torch.empty, the allocation alone
+    bitsandbytes  its op on the same packed weight, where it is installed
 
-and the selection alone, in C++, by asking the library for many decisions. `python benchmarks/host_overhead.py
-[--json OUT]`
+and the selection alone, in C++, by asking the library for many decisions:
+
+    python benchmarks/host_overhead.py [--json OUT]
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import statistics
 import time
@@ -66,7 +71,7 @@ def cases(M: int, N: int, K: int, dtype: torch.dtype, device: torch.device) -> d
     arguments = (x, packed, state.absmax, N, K, state.blocksize, state.quant_code)
     noop = torch.ops.tilewright._noop_gemm_4bit.default
     op = torch.ops.tilewright.gemm_4bit.default
-    return {
+    found = {
         "noop": lambda: noop(*arguments),
         "op": lambda: op(*arguments),
         "api": lambda: tilewright.gemm_4bit(x, packed, state),
@@ -74,6 +79,17 @@ def cases(M: int, N: int, K: int, dtype: torch.dtype, device: torch.device) -> d
         "linear": lambda: torch.nn.functional.linear(x, weight),
         "empty": lambda: torch.empty((M, N), device=device, dtype=dtype),
     }
+    if device.type == "cuda" and importlib.util.find_spec("bitsandbytes") is not None:
+        found["bitsandbytes"] = bitsandbytes_call(x, packed, state)
+    return found
+
+
+def bitsandbytes_call(x: torch.Tensor, packed: torch.Tensor, state: tilewright.QuantState) -> Callable[[], Any]:
+    """The same call through bitsandbytes' op, on the same packed weight."""
+    importlib.import_module("bitsandbytes")
+    op = torch.ops.bitsandbytes.gemm_4bit.default
+    weight, shape = packed.reshape(-1, 1), list(state.shape)
+    return lambda: op(x, weight, shape, state.absmax, state.blocksize, state.quant_type)
 
 
 def main() -> None:

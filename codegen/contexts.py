@@ -110,27 +110,31 @@ class FamilyContext:
 
 
 @dataclass(frozen=True)
+class Entry:
+    """The host function that launches a tile with one element type."""
+
+    function: str
+    dtype_enumerator: str
+    element: str
+
+
+@dataclass(frozen=True)
 class InstanceContext:
-    """For tile.cuh.j2 and instantiate.cu.j2: one tile with one element type."""
+    """For tile.cuh.j2 and instantiate.cu.j2: one tile with every element type its engine takes."""
 
     header: str
-    tile_header: str
     family: str
     args_type: str
     config_type: str
     tile: TileContext
-    dtype: str
-    dtype_enumerator: str
-    element: str
-    function: str
+    entries: tuple[Entry, ...]
 
 
 @dataclass(frozen=True)
 class LaunchContext(FamilyContext):
     """For launch.h.j2 and launch.cpp.j2."""
 
-    instances: tuple[InstanceContext, ...]
-    tile_instances: Mapping[str, tuple[InstanceContext, ...]]
+    tile_entries: Mapping[str, tuple[Entry, ...]]
     dtype_words: tuple[str, ...]
 
 
@@ -359,32 +363,31 @@ def _names_of(layer: Layer) -> set[str]:
 
 
 def instance_contexts(context: FamilyContext) -> list[InstanceContext]:
-    """One instantiation per tile and element type that some image of the build holds."""
+    """One instantiation per tile that some image of the build holds."""
     return [
         InstanceContext(
-            header=generated_header(f"{tile.id}, {dtype}", [f"specs/families/{context.family}/tiles.yaml"]),
-            tile_header=generated_header(tile.id, [f"specs/families/{context.family}/tiles.yaml"]),
+            header=generated_header(tile.id, [f"specs/families/{context.family}/tiles.yaml"]),
             family=context.family,
             args_type=context.args_type,
             config_type=f"{emit_cpp.camel(context.family)}Config",
             tile=tile,
-            dtype=dtype,
-            dtype_enumerator=emit_cpp.enumerator(dtype),
-            element=ELEMENTS[dtype],
-            function=f"launch_{tile.config_type[5:]}_{dtype}",
+            entries=tuple(
+                Entry(f"launch_{tile.config_type[5:]}_{dtype}", emit_cpp.enumerator(dtype), ELEMENTS[dtype])
+                for dtype in tile.dtypes
+            ),
         )
         for tile in context.tiles
         if tile.image_mask != "0x0u"
-        for dtype in tile.dtypes
     ]
 
 
 def launch_context(context: FamilyContext, dtypes: tuple[str, ...]) -> LaunchContext:
     """The family's context with its instantiations, for the launch table."""
-    instances = tuple(instance_contexts(context))
-    by_tile = {t.id: tuple(i for i in instances if i.tile.id == t.id) for t in context.tiles}
+    entries = {instance.tile.id: instance.entries for instance in instance_contexts(context)}
     own = {f.name: getattr(context, f.name) for f in fields(context)}
-    return LaunchContext(**own, instances=instances, tile_instances=by_tile, dtype_words=dtypes)
+    return LaunchContext(
+        **own, tile_entries={t.id: entries.get(t.id, ()) for t in context.tiles}, dtype_words=dtypes
+    )
 
 
 def group_contexts(sources: Iterable[tuple[str, tuple[Image, ...]]]) -> tuple[GroupContext, ...]:

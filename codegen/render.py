@@ -115,10 +115,9 @@ def _render_instances(
 ) -> list[tuple[str, tuple[Image, ...]]]:
     sources = []
     for instance in instance_contexts(context):
-        header = f"tilewright/generated/{context.family}/{instance.tile.config_type}.cuh"
-        if header not in outputs.files:
-            _add(jinja, "tile.cuh.j2", instance, header, outputs)
-        source = f"{context.family}/{instance.function}.cu"
+        name = instance.tile.config_type
+        _add(jinja, "tile.cuh.j2", instance, f"tilewright/generated/{context.family}/{name}.cuh", outputs)
+        source = f"{context.family}/{name}.cu"
         _add(jinja, "instantiate.cu.j2", instance, source, outputs)
         sources.append((source, tuple(plan.images[i] for i in plan.holders[instance.tile.id])))
     return sources

@@ -242,12 +242,16 @@ cudaError_t launch_decode_shape(const Gemm4bitArgs& args, const DecodeTuning& tu
   return launch_decode_kind<Shape, kernels::DecodeKind::kBlock64>(args, params, tuning, stream);
 }
 
+// Carries the tile in its name, so that a kernel in the binary says which tile it is.
+template <class Config>
+struct DecodeConfigShape : DecodeShape<typename Config::Element, Config::kMb, Config::kKb, Config::kWarpsK,
+                                       Config::kWarpsN, Config::kLut, Config::kOccupancy> {};
+
 template <>
 struct EngineLauncher<Engine::kDecode> {
   template <class Config>
   static cudaError_t launch(const Gemm4bitArgs& args, cudaStream_t stream) {
-    using Shape = DecodeShape<typename Config::Element, Config::kMb, Config::kKb, Config::kWarpsK, Config::kWarpsN,
-                              Config::kLut, Config::kOccupancy>;
+    using Shape = DecodeConfigShape<Config>;
     return launch_decode_shape<Shape>(args, {Config::kCluster, Config::kRingKb, Config::kPerSm}, stream);
   }
 };
