@@ -19,6 +19,7 @@ VERBS = {
     "matrix": "Show the support matrix: arch x family x engine x status.",
     "resources": "Show what each tile needs on each arch: shared memory, registers, tensor memory.",
     "render": "Generate the sources of the build, or check the committed ones.",
+    "calibrate": "Measure what a layer could choose, and write the rules that the times defend.",
     "new-arch": "Add an arch profile and put it into the sections of a similar arch.",
     "new-tile": "Add a tile to a family's table.",
     "reference": "Print the reference of all spec keys.",

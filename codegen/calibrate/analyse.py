@@ -43,11 +43,15 @@ class Analysis:
         return f"{count} rule{'s' * (count != 1)} can be defended."
 
 
-def planned(tree: SpecTree, family: Family, layer: Layer, passes: Sequence[Pass]) -> list[Choices]:
+def planned(
+    tree: SpecTree, family: Family, layer: Layer, passes: Sequence[Pass], *, through: bool = False
+) -> list[Choices]:
     """The choices of every recorded cell, as the specs have them now."""
     cells = {p.cell.key(): p.cell for p in passes}
     archs = tree.archs
-    found = [choices(family, archs[c.arch], layer, c) for _, c in sorted(cells.items()) if c.arch in archs]
+    found = [
+        choices(family, archs[c.arch], layer, c, through=through) for _, c in sorted(cells.items()) if c.arch in archs
+    ]
     return [c for c in found if c is not None]
 
 
@@ -58,7 +62,7 @@ def analyse(
 ) -> Analysis:  # fmt: skip
     """Judge, fit, validate, write. Records whose incumbent is not what the specs choose now are passed over."""
     guards = guards or Guards()
-    cells = judge_cells(planned(tree, family, layer, passes), passes, header.method)
+    cells = judge_cells(planned(tree, family, layer, passes, through=header.through), passes, header.method)
     noise = campaign_noise(passes, header.method)
     fitted, held_out, patch, checked = None, [], None, None
     if any(c.best[1] > 0 for c in cells):
@@ -68,7 +72,7 @@ def analyse(
         if fitted.rules:
             held_out = leave_one_shape_out(seen, layer, guards)
             patch = make_patch(tree, family, layer, header, passes, seen, fitted, style or Style())
-            checked = check_patch(tree, family.name, layer, patch, seen, fitted)
+            checked = check_patch(tree, family.name, layer, patch, seen, fitted, through=header.through)
     return Analysis(
         header, layer.name, tuple(passes), tuple(cells), fitted, tuple(held_out), patch, checked, noise, tuple(failed)
     )

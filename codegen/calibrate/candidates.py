@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..evaluate import bind_outcome, encode_problem, facts_env, holds, outcome_value
+from ..expr import Compare, EnumWord, Name
 from ..ir import CUSTOM, Arch, Family, Layer, Rule, Value
 from ..resources import is_legal
 from .records import FALLBACK_FORCE, Cell
@@ -36,13 +37,19 @@ class Choices:
         return tuple(dict.fromkeys(n for n in self.launches.values() if n != self.incumbent))
 
 
-def choices(family: Family, arch: Arch, layer: Layer, cell: Cell) -> Choices | None:
-    """None when the layer is not asked for this cell: an earlier layer has settled it."""
+def choices(family: Family, arch: Arch, layer: Layer, cell: Cell, *, through: bool = False) -> Choices | None:
+    """None when the layer is not asked for this cell: an earlier layer has settled it.
+
+    With `through` earlier layers yield what this layer's gate asks for, whatever their rules say: so a tile is
+    calibrated also where the fallback or another engine is chosen today.
+    """
     env = encode_problem(family, cell.problem())
+    wanted = _wanted(family, layer) if through else {}
     for earlier in family.layers:
         if earlier.name == layer.name:
             break
-        bind_outcome(family, earlier, _run(family, earlier, arch.name, env), env)
+        value = wanted.get(earlier.name) or _run(family, earlier, arch.name, env)
+        bind_outcome(family, earlier, value, env)
     full = facts_env(layer, env)
     found = _decide(family, layer, arch.name, env)
     if found is None:
@@ -54,6 +61,17 @@ def choices(family: Family, arch: Arch, layer: Layer, cell: Cell) -> Choices | N
     if outcome not in launches:
         return None
     return Choices(cell, outcome, rule, launches, full)
+
+
+def _wanted(family: Family, layer: Layer) -> dict[str, Value]:
+    """What the gate of a layer asks earlier layers for, where it names one value."""
+    found: dict[str, Value] = {}
+    for cond in layer.gate:
+        if isinstance(cond, Compare) and cond.op == "==" and isinstance(cond.left, Name):
+            earlier = family.layer_by_name.get(cond.left.name)
+            if earlier is not None and isinstance(cond.right, EnumWord):
+                found[earlier.name] = earlier.values[cond.right.code]
+    return found
 
 
 def _outcomes(family: Family, arch: Arch, layer: Layer, env: Mapping[str, int], current: Value) -> list[Value]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ..diagnostics import Diagnostic
-from ..evaluate import decide
-from ..ir import FALLBACK, Layer, SpecTree, Value
+from ..ir import FALLBACK, Arch, Family, Layer, SpecTree, Value
 from ..validate import validate
+from .candidates import choices
 from .fit import Fitted
 from .judge import Judged
 from .patch import Patch, apply_patch
@@ -32,7 +32,7 @@ class Checked:
 
 
 def check_patch(
-    tree: SpecTree, family: str, layer: Layer, patch: Patch, cells: Sequence[Judged], fitted: Fitted
+    tree: SpecTree, family: str, layer: Layer, patch: Patch, cells: Sequence[Judged], fitted: Fitted, *, through: bool
 ) -> Checked:
     """Apply the patch to a copy of the tree and look."""
     with TemporaryDirectory(prefix="tilewright-calibrate-") as temporary:
@@ -44,7 +44,9 @@ def check_patch(
         new = tuple(d for d in report.diagnostics if _identity(d) not in before)
         if report.tree is None or not report.ok:
             return Checked(new, (), "")
-        surprises = tuple(_surprises(report.tree, family, layer, cells, fitted))
+        surprises = tuple(
+            _surprises(report.tree.families[family], report.tree.archs, layer.name, cells, fitted, through)
+        )
         return Checked(new, surprises, _difference(tree, report.tree, family))
 
 
@@ -54,16 +56,17 @@ def _identity(found: Diagnostic) -> tuple[str, str]:
 
 
 def _surprises(
-    tree: SpecTree, family: str, layer: Layer, cells: Sequence[Judged], fitted: Fitted
-) -> list[str]:  # fmt: skip
+    family: Family, archs: Mapping[str, Arch], layer: str, cells: Sequence[Judged], fitted: Fitted, through: bool
+) -> list[str]:
     found = []
     ordered = sorted(cells, key=lambda c: c.choices.cell.key())
     for index, judged in enumerate(ordered):
         wanted = foreseen(judged, index, fitted)
         cell = judged.choices.cell
-        got = decide(tree.families[family], cell.arch, cell.problem()).value(layer.name)
+        now = choices(family, archs[cell.arch], family.layer_by_name[layer], cell, through=through)
+        got = None if now is None else now.outcome
         if got != wanted:
-            found.append(f"{cell}: {layer.name} is {got}, {wanted} was fitted")
+            found.append(f"{cell}: {layer} is {got}, {wanted} was fitted")
     return found
 
 

@@ -71,9 +71,9 @@ class CudaBackend:
     """One card. Clocks and other settings are read and never changed."""
 
     def __init__(self, index: int = 0) -> None:
-        refuse_capture()
         if not torch.cuda.is_available():
             raise RuntimeError("torch sees no CUDA device")
+        refuse_capture()
         info = tilewright.build_info()
         if not info["native"]:
             raise RuntimeError(str(info["statement"]))

@@ -61,14 +61,19 @@ class Space:
         }
         for fact in self.facts:
             self.values[fact] = [Fraction(c.choices.env[fact], c.choices.cell.num_sms) for c in cells]
+        self.parts = {
+            name: (np.array([v.numerator for v in column]), np.array([v.denominator for v in column]))
+            for name, column in self.values.items()
+        }
         shapes = [c.choices.cell.shape for c in cells]
         self.order = sorted(set(shapes))
         self.shape = np.array([self.order.index(s) for s in shapes], np.int64)
 
     def mask(self, term: Term) -> Mask:
         """Cells in which the term holds."""
-        column = self.values[term.name]
-        return np.array([v <= term.value if term.op == "<=" else v >= term.value for v in column], bool)
+        above, below = self.parts[term.name]
+        left, right = above * term.value.denominator, below * term.value.numerator
+        return left <= right if term.op == "<=" else left >= right
 
     def all_of(self, terms: Iterable[Term]) -> Mask:
         mask = np.ones(len(self.cells), bool)
@@ -76,14 +81,14 @@ class Space:
             mask &= self.mask(term)
         return mask
 
-    def terms(self) -> list[Term]:
+    def terms(self) -> list[tuple[Term, Mask]]:
         """Every threshold that splits the cells: at the values of M and K measured, at common fractions of a wave."""
         found = [self._threshold("M", "M", v) for v in sorted(set(self.values["M"]))]
         found += [self._threshold("K", "K", v) for v in sorted(set(self.values["K"]))]
         found += [self._threshold("waves", fact, v) for fact in self.facts for v in WAVES]
         flat = [t for pair in found for t in pair]
-        masks = {t: self.mask(t) for t in flat}
-        return [t for t in flat if masks[t].any() and not masks[t].all()]
+        masks = [(t, self.mask(t)) for t in flat]
+        return [(t, mask) for t, mask in masks if mask.any() and not mask.all()]
 
     @staticmethod
     def _threshold(axis: Axis, name: str, value: Fraction) -> tuple[Term, Term]:

@@ -117,7 +117,7 @@ class Fitter:
             "moved": moves,
         }
         self.best = np.array([c.best[1] for c in cells])
-        self.masks = [(t, self.space.mask(t)) for t in self.space.terms()]
+        self.masks = self.space.terms()
         self.rejected: dict[tuple[Any, ...], Rejection] = {}
 
     def fit(self) -> Fitted:

@@ -42,6 +42,7 @@ class Campaign:
     backend: dict[str, Any]
     store: Store
     arch: str
+    through: bool = False
     say: Callable[[str], None] = lambda _: None
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -99,7 +100,10 @@ class Campaign:
                 f"the campaign is for {self.plan[0].cell.num_sms} SMs; this card has {device.num_sms}; "
                 f"give --sms {device.num_sms}"
             )
-        header = Header(family=self.family, layer=self.layer, device=device, method=self.method, source=_source(device))
+        header = Header(
+            family=self.family, layer=self.layer, device=device, method=self.method, through=self.through,
+            source=_source(device),
+        )  # fmt: skip
         try:
             self.store.start(header)
         except RecordError as error:
@@ -112,6 +116,16 @@ class Campaign:
             self.failed[item.cell.key()] = str(answer["error"])
             return
         self.store.add(Pass.model_validate(answer["pass"]))
+
+
+def ask_device(backend: dict[str, Any]) -> Device:
+    """The card a backend would measure on. MeasureError when there is none."""
+    job = {"backend": backend, "stage": "screen", "index": 0, "mode": "rotated", "method": Method().model_dump()}
+    for answer in answers({**job, "items": []}):
+        if "device" in answer:
+            return Device.model_validate(answer["device"])
+        raise MeasureError(str(answer.get("failure", "the measuring process says nothing of its card")))
+    raise MeasureError("the measuring process says nothing of its card")
 
 
 def _source(device: Device) -> str:

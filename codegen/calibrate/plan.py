@@ -33,6 +33,7 @@ class Design:
     words: tuple[tuple[str, str], ...] = ()
     seeded: int = 60
     max_cells: int | None = None
+    through: bool = False
     seed: int = 1
 
     def cell(self, arch: str, dtype: str, M: int, N: int, K: int) -> Cell:
@@ -51,7 +52,7 @@ def plan(family: Family, arch: Arch, layer: Layer, design: Design) -> list[Choic
         for M in design.rows
     ]
     cells += Seeds(family, arch, layer, design).cells()
-    found = [choices(family, arch, layer, c) for c in {c.key(): c for c in cells}.values()]
+    found = [choices(family, arch, layer, c, through=design.through) for c in {c.key(): c for c in cells}.values()]
     contested = [c for c in found if c is not None and c.challengers]
     if design.max_cells is not None and len(contested) > design.max_cells:
         picked = sorted(random.Random(design.seed).sample(range(len(contested)), design.max_cells))

@@ -117,6 +117,8 @@ class Header(SpecModel):
     layer: Word
     device: Device
     method: Method
+    through: Flag = False
+    """Whether earlier layers were made to yield what the layer's gate asks for."""
     source: Text = "measured here"
     """Where the numbers come from."""
 

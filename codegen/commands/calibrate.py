@@ -1,0 +1,216 @@
+"""`tilewright calibrate`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._common import fail, load_or_exit, pick, pick_arch, pick_family, pick_words, specs_option
+
+if TYPE_CHECKING:
+    from ..calibrate.analyse import Analysis
+    from ..calibrate.candidates import Choices
+    from ..calibrate.measure import Campaign
+    from ..calibrate.records import Method
+    from ..ir import Arch, Family, Layer
+
+SIDES = ("M-", "M+", "waves-", "waves+", "K-", "K+")
+
+
+@click.command("calibrate")
+@click.argument("family_name", metavar="FAMILY")
+@click.option("--layer", "layer_name", required=True, help="Layer whose outcomes compete.")
+@click.option("--arch", "arch_name", help="Arch whose rules are calibrated, such as sm90.  [default: the card's]")
+@click.option("--sms", type=click.IntRange(1), help="SMs of the card.  [default: the card's, or the profile's]")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder.  [default: calibration/ARCH-LAYER]"
+)
+@click.option("--dtype", "dtypes", multiple=True, help="Type of the activations; may be repeated.  [default: bf16]")
+@click.option("--shape", "shapes", multiple=True, help="NxK instead of the shipped list; may be repeated.")
+@click.option("--rows", help="Values of M, separated by commas, instead of the shipped list.")
+@click.option("--input", "inputs", multiple=True, help="A further input, such as quant_type=fp4.")
+@click.option("--seeded", type=click.IntRange(0), default=60, show_default=True, help="Cells at today's thresholds.")
+@click.option("--max-cells", type=click.IntRange(1), help="A seeded sample of so many cells.")
+@click.option("--passes", type=click.IntRange(5), default=7, show_default=True, help="Fresh processes of the recheck.")
+@click.option("--rounds", type=click.IntRange(3), default=25, show_default=True, help="Interleaved rounds of a pass.")
+@click.option("--hot", is_flag=True, help="Also with the weights left in the cache (reported, not decided by).")
+@click.option("--extend", multiple=True, type=click.Choice(SIDES), help="Side of the measured region to leave open.")
+@click.option("--through", is_flag=True, help="Also cells that an earlier layer settles today.")
+@click.option("--device", type=click.IntRange(0), default=0, show_default=True, help="Number of the card.")
+@click.option("--synthetic", type=click.Path(exists=True, dir_okay=False, path_type=Path), hidden=True)
+@click.option("--plan", "plan_only", is_flag=True, help="Print the cells and stop.")
+@click.option("--analyse", "analyse_only", is_flag=True, help="Measure nothing; use what is recorded.")
+@specs_option
+def command(**given: Any) -> None:
+    """Measure the outcomes of a layer against each other, and write the rules that the times defend.
+
+    The folder OUT gets records.jsonl (every pass, as it comes), report.md, report.html and, where a rule is defended,
+    rules.patch for `git apply`. A campaign that was stopped goes on where it was. Clocks are never changed.
+    """
+    tree = load_or_exit(given["specs"])
+    family = pick_family(tree, given["family_name"])
+    layer = family.layer_by_name[pick("layer", given["layer_name"], family.layer_by_name)]
+    if layer.repairs:
+        fail(f"layer '{layer.name}' repairs what '{layer.repairs}' chose; calibrate that one.")
+    given["backend"] = _backend(given)
+    if given["arch_name"] is None:
+        given["arch_name"], card_sms = _card(given["backend"])
+        given["sms"] = given["sms"] or card_sms
+    arch = pick_arch(tree, given["arch_name"])
+    given["out"] = given["out"] or Path("calibration") / f"{arch.name}-{layer.name}"
+    cells = [] if given["analyse_only"] else _plan(family, arch, layer, given)
+    if given["plan_only"]:
+        _show_plan(cells)
+        return
+    campaign = _campaign(family, layer, arch, cells, given)
+    if not given["analyse_only"]:
+        _run(campaign)
+    if campaign.store.header is None or not campaign.store.passes:
+        fail(f"{given['out']} holds no records.", "run without --analyse first")
+    _matches(campaign)
+    from ..calibrate.analyse import analyse
+
+    found = analyse(
+        tree, family, layer, campaign.store.header, campaign.store.passes,
+        extend=given["extend"], failed=sorted(campaign.failed.items()),
+    )  # fmt: skip
+    _write(found, given["out"])
+
+
+def _plan(family: Family, arch: Arch, layer: Layer, given: dict[str, Any]) -> list[Choices]:
+    from ..calibrate.plan import Design, plan
+    from ..calibrate.shapes import ROWS, SHAPES
+    from ..evaluate import ProblemError
+
+    dtypes = tuple(dict.fromkeys(pick("dtype", d, family.dtypes) for d in given["dtypes"] or ("bf16",)))
+    design = Design(
+        dtypes=dtypes,
+        num_sms=given["sms"] or arch.profile.sm_counts[0],
+        points=tuple(_point(text) for text in given["shapes"]) or SHAPES,
+        rows=_rows(given["rows"]) or ROWS,
+        words=tuple(pick_words(family, given["inputs"]).items()),
+        blocksize=16 if "quant_type=e2m1" in given["inputs"] else 64,
+        seeded=given["seeded"],
+        max_cells=given["max_cells"],
+        through=given["through"],
+    )
+    try:
+        cells = plan(family, arch, layer, design)
+    except ProblemError as error:
+        fail(f"{error}.")
+    if not cells:
+        fail(f"layer '{layer.name}' has nothing to choose on {arch.name} for these shapes and sizes.")
+    return cells
+
+
+def _point(text: str) -> Any:
+    from ..grid import Point
+
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(p.isascii() and p.isdigit() and int(p) > 0 for p in parts):
+        fail(f"'{text}' is no shape; NxK is expected, such as 4096x14336.")
+    return Point(int(parts[0]), int(parts[1]))
+
+
+def _rows(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    parts = [p.strip() for p in text.split(",")]
+    if not all(p.isascii() and p.isdigit() and int(p) > 0 for p in parts):
+        fail(f"'{text}' is no list of sizes; such as 1,2,4,8 is expected.")
+    return tuple(sorted({int(p) for p in parts}))
+
+
+def _show_plan(cells: list[Choices]) -> None:
+    for c in cells:
+        click.echo(f"{c.cell}: {c.incumbent} ({c.rule.id}) against {', '.join(c.challengers)}")
+    launches = sum(1 + len(c.challengers) for c in cells)
+    click.echo(f"{len(cells)} cells, {launches} launches to time", err=True)
+
+
+def _method(given: dict[str, Any]) -> Method:
+    from ..calibrate.records import Method
+
+    modes = ["rotated", "hot"] if given["hot"] else ["rotated"]
+    return Method.model_validate({"passes": given["passes"], "rounds": given["rounds"], "modes": modes})
+
+
+def _backend(given: dict[str, Any]) -> dict[str, Any]:
+    if given["synthetic"] is None:
+        return {"kind": "cuda", "device": given["device"]}
+    from pydantic import ValidationError
+
+    from ..calibrate.synthetic import World
+
+    try:
+        world = World.model_validate_json(given["synthetic"].read_text("utf-8"))
+    except (ValidationError, UnicodeDecodeError) as error:
+        fail(f"{given['synthetic']} describes no synthetic card: {str(error).splitlines()[0]}.")
+    return {"kind": "synthetic", "world": world.model_dump(mode="json")}
+
+
+def _card(backend: dict[str, Any]) -> tuple[str, int]:
+    """Arch and SM count of the card that would measure."""
+    from ..calibrate.measure import MeasureError, ask_device
+
+    try:
+        device = ask_device(backend)
+    except MeasureError as error:
+        fail(f"{error}.", "without a card: --arch, with --plan or --analyse")
+    return device.arch, device.num_sms
+
+
+def _campaign(family: Family, layer: Layer, arch: Arch, cells: list[Choices], given: dict[str, Any]) -> Campaign:
+    from ..calibrate.measure import Campaign
+    from ..calibrate.records import RecordError, Store
+
+    try:
+        store = Store(given["out"] / "records.jsonl")
+    except RecordError as error:
+        fail(f"{error}.")
+    return Campaign(
+        family.name, layer.name, cells, _method(given), given["backend"], store, arch.name, through=given["through"],
+        say=lambda text: click.echo(text, err=True),
+    )  # fmt: skip
+
+
+def _run(campaign: Campaign) -> None:
+    from ..calibrate.measure import MeasureError
+
+    try:
+        campaign.run()
+    except MeasureError as error:
+        fail(f"{error}.")
+    except KeyboardInterrupt:
+        click.echo("stopped; the same command goes on from here", err=True)
+        sys.exit(130)
+
+
+def _matches(campaign: Campaign) -> None:
+    header = campaign.store.header
+    assert header is not None
+    recorded = (header.family, header.layer, header.device.arch)
+    if recorded != (campaign.family, campaign.layer, campaign.arch):
+        fail(f"the records are of {' '.join(recorded)}, asked for was "
+             f"{campaign.family} {campaign.layer} {campaign.arch}.")  # fmt: skip
+
+
+def _write(found: Analysis, out: Path) -> None:
+    from ..calibrate.page import page
+    from ..calibrate.report import markdown
+
+    (out / "report.md").write_text(markdown(found), "utf-8")
+    (out / "report.html").write_text(page(found), "utf-8")
+    patch = out / "rules.patch"
+    patch.unlink(missing_ok=True)
+    click.echo(found.conclusion)
+    if found.patch is not None and found.checked is not None:
+        if not found.checked.ok:
+            problems = [str(d.message) for d in found.checked.new if d.is_error] + list(found.checked.surprises)
+            fail(f"the patch was not written: {problems[0]}", "see report.md")
+        patch.write_text(found.patch.diff, "utf-8")
+        click.echo(f"wrote {patch}; {found.checked.outside or 'no grid of decisions to compare on'}")
+    click.echo(f"wrote {out / 'report.md'} and {out / 'report.html'}")
