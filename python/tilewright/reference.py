@@ -77,7 +77,8 @@ def quantize_nested(absmax: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, t
     nested_absmax = rows.abs().amax(dim=1)
     scaled = rows / _nonzero(nested_absmax)[:, None]
     codes = torch.bucketize(scaled, (code[1:] + code[:-1]) / 2, out_int32=True).to(torch.uint8)
-    return codes.reshape(-1)[: absmax.numel()].contiguous(), nested_absmax, code, offset
+    # A copy: a slice would keep, and save, the padding of the last group.
+    return codes.reshape(-1)[: absmax.numel()].clone(), nested_absmax, code, offset
 
 
 def _quantize_absmax(flat: torch.Tensor, blocksize: int, quant_type: int) -> tuple[torch.Tensor, torch.Tensor]:
