@@ -130,9 +130,9 @@ def _colours(picture: Picture) -> dict[str, dict[str, Any]]:
     return colours
 
 
-def _natural(label: str) -> tuple[Any, ...]:
+def _natural(label: str) -> tuple[tuple[int, ...], str]:
     digits = "".join(c if c.isdigit() else " " for c in label).split()
-    return (*(int(d) for d in digits), label)
+    return tuple(int(d) for d in digits), label
 
 
 def _panel(
