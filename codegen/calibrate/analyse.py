@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..ir import Family, Layer, SpecTree
+from ..ir import Family, Layer, SpecTree, Value
 from .candidates import Choices, choices
-from .check import Checked, check_patch
-from .fit import Fitted, Guards, HeldOut, fit, leave_one_shape_out
+from .check import Checked, check_patch, foreseen
+from .holdout import HeldOut, defended_fit
 from .judge import Judged, campaign_noise, judge_cells
 from .patch import Patch, Style, make_patch, reachable, target_section
+from .proposals import Fitted, Guards
 from .records import Header, Pass
 
 
@@ -22,6 +23,8 @@ class Analysis:
     layer: str
     passes: tuple[Pass, ...]
     cells: tuple[Judged, ...]
+    seen: tuple[Judged, ...]
+    """Cells that new rules would see: those not settled by sections in front of them."""
     fitted: Fitted | None
     held_out: tuple[HeldOut, ...]
     patch: Patch | None
@@ -32,6 +35,13 @@ class Analysis:
     @property
     def wins(self) -> list[Judged]:
         return [c for c in self.cells if c.best[1] > 0]
+
+    def outcomes(self) -> list[tuple[Judged, Value]]:
+        """Every cell that new rules would see, with its outcome under them."""
+        ordered = sorted(self.seen, key=lambda c: c.choices.cell.key())
+        if self.fitted is None:
+            return [(c, c.choices.outcome) for c in ordered]
+        return [(c, foreseen(c, index, self.fitted)) for index, c in enumerate(ordered)]
 
     @property
     def conclusion(self) -> str:
@@ -62,17 +72,29 @@ def analyse(
 ) -> Analysis:  # fmt: skip
     """Judge, fit, validate, write. Records whose incumbent is not what the specs choose now are passed over."""
     guards = guards or Guards()
-    cells = judge_cells(planned(tree, family, layer, passes, through=header.through), passes, header.method)
+    recorded = planned(tree, family, layer, passes, through=header.through)
+    cells = judge_cells(recorded, passes, header.method)
     noise = campaign_noise(passes, header.method)
-    fitted, held_out, patch, checked = None, [], None, None
+    fitted, patch, checked = None, None, None
+    held_out: list[HeldOut] = []
+    seen: list[Judged] = []
     if any(c.best[1] > 0 for c in cells):
         target = target_section(layer, header.device.arch, cells)
         seen = reachable(layer, header.device.arch, cells, target)
-        fitted = fit(seen, layer, guards, extend)
+        fitted, held_out = defended_fit(seen, layer, guards, extend)
         if fitted.rules:
-            held_out = leave_one_shape_out(seen, layer, guards)
             patch = make_patch(tree, family, layer, header, passes, seen, fitted, style or Style())
             checked = check_patch(tree, family.name, layer, patch, seen, fitted, through=header.through)
     return Analysis(
-        header, layer.name, tuple(passes), tuple(cells), fitted, tuple(held_out), patch, checked, noise, tuple(failed)
+        header,
+        layer.name,
+        tuple(passes),
+        tuple(cells),
+        tuple(seen),
+        fitted,
+        tuple(held_out),
+        patch,
+        checked,
+        noise,
+        tuple(failed),
     )

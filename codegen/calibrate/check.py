@@ -12,9 +12,9 @@ from ..diagnostics import Diagnostic
 from ..ir import FALLBACK, Arch, Family, Layer, SpecTree, Value
 from ..validate import validate
 from .candidates import choices
-from .fit import Fitted
 from .judge import Judged
 from .patch import Patch, apply_patch
+from .proposals import Fitted
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,8 @@ def check_patch(
         new = tuple(d for d in report.diagnostics if _identity(d) not in before)
         if report.tree is None or not report.ok:
             return Checked(new, (), "")
-        surprises = tuple(
-            _surprises(report.tree.families[family], report.tree.archs, layer.name, cells, fitted, through)
-        )
+        after, archs = report.tree.families[family], report.tree.archs
+        surprises = tuple(_surprises(after, archs, layer.name, cells, fitted, through))
         return Checked(new, surprises, _difference(tree, report.tree, family))
 
 

@@ -8,103 +8,37 @@ have brought.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..ir import CUSTOM, FALLBACK, Layer, Value
+from ..ir import Layer
 from .features import SIDES, Mask, Space, Term
 from .judge import Judged
+from .proposals import Ban, Candidate, Column, Fitted, Floats, Guards, Rejection, columns
 
-Floats = npt.NDArray[np.float64]
 BEAM = 24
 MAX_TERMS = 4
 MAX_RULES = 12
 KEPT_REJECTED = 40
 
 
-@dataclass(frozen=True)
-class Guards:
-    """What a rule must satisfy. `term_cost` is what one term must bring, as geometric mean over all cells."""
-
-    min_shapes: int = 2
-    min_win_share: float = 0.8
-    max_harm: float = 0.03
-    term_cost: float = 0.0005
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A rule with what it does to the cells it covers; `cap` is set in layers whose rules say `m_cap`."""
-
-    outcome: Value
-    terms: tuple[Term, ...]
-    cap: int | None
-    mask: Mask
-    changed: Mask
-    effect: Floats
-    gain: float
-    won: int
-    shapes: int
-    worst: float
-    """Greatest proven loss of a cell, as log."""
-    box: tuple[Term, ...] = ()
-    """The region of the cells it changes."""
-    stated: tuple[Term, ...] = ()
-    """The sides of the box that the rule has as conditions."""
-    within: str | None = None
-    """The rule that decides all of these cells today: its conditions are this rule's too."""
-
-    @property
-    def measured(self) -> int:
-        return int(self.changed.sum())
-
-    @property
-    def text(self) -> str:
-        cap = () if self.cap is None else (f"M <= {self.cap}",)
-        return ", ".join((*(t.text for t in self.terms), *cap)) or "everywhere"
-
-
-@dataclass(frozen=True)
-class Rejection:
-    """A rule that was not defended."""
-
-    outcome: Value
-    where: str
-    reason: str
-    gain: float
-    measured: int
-
-
-@dataclass(frozen=True)
-class Fitted:
-    rules: tuple[Candidate, ...]
-    rejected: tuple[Rejection, ...]
-    regret_before: float
-    """Mean over cells of the log of incumbent over best."""
-    regret_after: float
-
-
-@dataclass(frozen=True)
-class Column:
-    """One thing a rule may say, with its effect on every cell."""
-
-    outcome: Value
-    cap: int | None
-    effect: Floats
-    same: Mask
-
-
 class Fitter:
     """Fits one layer to one table of cells."""
 
-    def __init__(self, cells: Sequence[Judged], layer: Layer, guards: Guards, extend: Sequence[str] = ()) -> None:
-        self.cells, self.layer, self.guards, self.extend = cells, layer, guards, extend
+    def __init__(
+        self,
+        cells: Sequence[Judged],
+        layer: Layer,
+        guards: Guards,
+        extend: Sequence[str],
+        banned: Mapping[Ban, str],
+    ) -> None:
+        self.cells, self.layer, self.guards, self.extend, self.banned = cells, layer, guards, extend, banned
         self.space = Space(cells, layer)
-        self.columns = _columns(cells, layer)
+        self.columns = columns(cells, layer)
         moves = np.array([~c.same for c in self.columns]).T.astype(float)
         effect = np.array([c.effect for c in self.columns]).T
         known = np.nan_to_num(effect)
@@ -211,6 +145,7 @@ class Fitter:
             mask=mask,
             changed=changed,
             effect=column.effect,
+            declined=column.declined,
             gain=float(np.nansum(effect)),
             won=int(won.sum()),
             shapes=len(set(self.space.shape[changed][won].tolist())),
@@ -239,6 +174,8 @@ class Fitter:
     def _objection(self, rule: Candidate, left: Mask) -> str | None:
         """Why a rule cannot be defended; None when it can."""
         guards = self.guards
+        if rule.ban in self.banned:
+            return self.banned[rule.ban]
         if rule.worst == -math.inf:
             return "it covers cells in which its outcome was not measured or failed"
         if rule.worst < math.log1p(-guards.max_harm):
@@ -278,76 +215,17 @@ class Fitter:
                 )
 
 
-def _columns(cells: Sequence[Judged], layer: Layer) -> list[Column]:
-    """Every outcome; in a layer of caps, `custom` up to every M measured and the fallback above it."""
-    plain = {}
-    for outcome in sorted({o for c in cells for o in c.choices.launches}, key=str):
-        gains = np.array([c.gain(outcome) for c in cells])
-        plain[outcome] = Column(outcome, None, gains, np.array([_same(c, outcome) for c in cells], bool))
-    if layer.kind != "m_cap":
-        return list(plain.values())
-    rows = np.array([c.choices.cell.M for c in cells])
-    lacking = Column("", None, np.full(len(cells), math.nan), np.zeros(len(cells), bool))
-    custom, other = plain.get(CUSTOM, lacking), plain.get(FALLBACK, lacking)
-    found = []
-    for cap in sorted(set(rows.tolist())):
-        below = rows <= cap
-        effect, same = np.where(below, custom.effect, other.effect), np.where(below, custom.same, other.same)
-        found.append(Column(CUSTOM, cap, effect, same))
-    return found
-
-
-def _same(cell: Judged, outcome: Value) -> bool:
-    return cell.choices.launches.get(outcome) == cell.choices.incumbent
-
-
-def fit(cells: Sequence[Judged], layer: Layer, guards: Guards | None = None, extend: Sequence[str] = ()) -> Fitted:
+def fit(
+    cells: Sequence[Judged],
+    layer: Layer,
+    guards: Guards | None = None,
+    extend: Sequence[str] = (),
+    banned: Mapping[Ban, str] | None = None,
+) -> Fitted:
     """Rules for the cells of one arch, one layer. The same cells give the same rules.
 
-    Rules are kept to the region measured, but for the sides (`features.SIDES`) in `extend`.
+    Rules are kept to the region measured, but for the sides (`features.SIDES`) in `extend`. `banned` maps rules that
+    were tried before to why they fell.
     """
     ordered = sorted(cells, key=lambda c: c.choices.cell.key())
-    return Fitter(ordered, layer, guards or Guards(), extend).fit()
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """A shape that was left out of a fit, and what the rules fitted without it do to its cells."""
-
-    shape: tuple[int, int]
-    cells: int
-    changed: int
-    gain: float
-    """Mean log gain over the shape's cells."""
-    possible: float
-    worst: float
-
-
-def leave_one_shape_out(cells: Sequence[Judged], layer: Layer, guards: Guards) -> list[HeldOut]:
-    """Fit without each shape in turn and apply the rules to it. Rules of a single remaining shape are allowed."""
-    found = []
-    shapes = sorted({c.choices.cell.shape for c in cells})
-    for shape in shapes:
-        rest = [c for c in cells if c.choices.cell.shape != shape]
-        kept = [c for c in cells if c.choices.cell.shape == shape]
-        relaxed = replace(guards, min_shapes=max(1, guards.min_shapes - 1))
-        effects = applied(fit(rest, layer, relaxed).rules, kept, layer) if rest else [0.0] * len(kept)
-        moved = [e for e in effects if e != 0]
-        possible = sum(c.best[1] for c in kept) / len(kept)
-        found.append(HeldOut(shape, len(kept), len(moved), sum(effects) / len(kept), possible, min([0.0, *moved])))
-    return found
-
-
-def applied(rules: Sequence[Candidate], cells: Sequence[Judged], layer: Layer) -> list[float]:
-    """Log gain of each cell under a list of fitted rules; an outcome that was not measured there counts as none."""
-    space = Space(cells, layer)
-    masks = [space.all_of(r.terms) for r in rules]
-    effects = []
-    for index, cell in enumerate(cells):
-        rule = next((r for r, mask in zip(rules, masks, strict=True) if mask[index]), None)
-        outcome = None if rule is None else rule.outcome
-        if rule is not None and rule.cap is not None and rule.cap < cell.choices.cell.M:
-            outcome = FALLBACK
-        gain = 0.0 if outcome is None else cell.gain(outcome)
-        effects.append(0.0 if math.isnan(gain) else gain)
-    return effects
+    return Fitter(ordered, layer, guards or Guards(), extend, banned or {}).fit()

@@ -15,8 +15,8 @@ from ..diagnostics import Diagnostic
 from ..expr import Compare, format_node
 from ..ir import Family, Layer, Section, SpecTree
 from .features import Space, Term
-from .fit import Candidate, Fitted
 from .judge import Judged
+from .proposals import Candidate, Fitted
 from .records import Header, Pass
 
 
@@ -25,6 +25,7 @@ class NewRule:
     """A rule as it will stand in the file, with the box it was measured in."""
 
     id: str
+    evidence: str
     candidate: Candidate
     when: tuple[str, ...]
     open_sides: tuple[str, ...]
@@ -83,14 +84,15 @@ def make_patch(
     space = Space(ordered, layer)
     rules: list[NewRule] = []
     for candidate in fitted.rules:
-        rules.append(_rule(family, layer, header, candidate, [r.id for r in rules]))
+        evidence = name if len(fitted.rules) == 1 else f"{name}-{len(rules) + 1}"
+        rules.append(_rule(family, layer, header, candidate, evidence, [r.id for r in rules]))
     section = _section_text(layer, arch, name, rules, header)
     path = Path(target.location.path)
     root = Path(tree.root)
     old = path.read_text("utf-8")
     files = {
         path.relative_to(root).as_posix(): _insert(old, target.location.line, section),
-        f"evidence/{name}.yaml": _evidence_text(name, header, ordered, rules, space, style),
+        f"evidence/{name}.yaml": "---\n".join(_evidence_text(r, header, space, style) for r in rules),
     }
     return Patch(name, tuple(rules), target.name, files, _diff(root, files))
 
@@ -103,7 +105,9 @@ def default_id(header: Header, passes: Sequence[Pass]) -> str:
     return f"{header.device.arch}-{header.layer.replace('_', '-')}-{digest.hexdigest()[:8]}"
 
 
-def _rule(family: Family, layer: Layer, header: Header, candidate: Candidate, taken: list[str]) -> NewRule:
+def _rule(
+    family: Family, layer: Layer, header: Header, candidate: Candidate, evidence: str, taken: list[str]
+) -> NewRule:
     shared = [format_node(c) for c in family.rule_by_id[candidate.within].conds] if candidate.within else []
     tight = {(t.name, t.op) for t in candidate.stated}
     terms = [*(t for t in candidate.terms if (t.name, t.op) not in tight), *candidate.stated]
@@ -114,7 +118,9 @@ def _rule(family: Family, layer: Layer, header: Header, candidate: Candidate, ta
     while f"{base}-{number}" in family.rule_by_id or f"{base}-{number}" in taken:
         number += 1
     open_sides = tuple(_side(t) for t in candidate.box if _side(t) not in stated)
-    return NewRule(f"{base}-{number}", candidate, tuple(dict.fromkeys(when)), open_sides, _basis(header, candidate))
+    when = list(dict.fromkeys(when))
+    basis = _basis(header, candidate)
+    return NewRule(f"{base}-{number}", evidence, candidate, tuple(when), open_sides, basis)
 
 
 def _side(term: Term) -> str:
@@ -124,7 +130,7 @@ def _side(term: Term) -> str:
 def _basis(header: Header, candidate: Candidate) -> str:
     if header.device.synthetic:
         return "modelled"
-    return "measured" if candidate.won == candidate.measured else "conservative"
+    return "measured" if candidate.won == candidate.measured and not candidate.forgone else "conservative"
 
 
 def _equalities(terms: Sequence[Term]) -> list[str]:
@@ -150,7 +156,7 @@ def _short(layer: Layer, text: str) -> str:
 
 
 def _section_text(layer: Layer, arch: str, name: str, rules: Sequence[NewRule], header: Header) -> str:
-    lines = [f"  - section: calibrated-{name}", f"    for: [{arch}]", f"    evidence: [{name}]", "    rules:"]
+    lines = [f"  - section: calibrated-{name}", f"    for: [{arch}]", "    rules:"]
     for rule in rules:
         key, value = _outcome(layer, rule.candidate)
         lines.append(f"      - id: {rule.id}")
@@ -158,6 +164,7 @@ def _section_text(layer: Layer, arch: str, name: str, rules: Sequence[NewRule], 
             lines += _flow("        when: ", rule.when)
         lines.append(f"        {key}: {value}")
         lines.append(f"        basis: {rule.basis}")
+        lines.append(f"        evidence: [{rule.evidence}]")
         beyond = f"; open beyond the measured {', '.join(rule.open_sides)}" if rule.open_sides else ""
         found = rule.candidate
         share = f"{found.won} of {found.measured} cells of {found.shapes} shapes won"
@@ -193,25 +200,22 @@ def _insert(text: str, line: int, section: str) -> str:
     return "".join([*lines[:at], section, "\n" if spaced else "", *lines[at:]])
 
 
-def _evidence_text(
-    name: str, header: Header, cells: Sequence[Judged], rules: Sequence[NewRule], space: Space, style: Style
-) -> str:
+def _evidence_text(rule: NewRule, header: Header, space: Space, style: Style) -> str:
     device, method = header.device, header.method
     facts = [f"arch: {device.arch}", f"num_sms: {device.num_sms}", f"product: {json.dumps(device.product)}"]
     facts += [f'driver: "{device.driver}"'] if device.driver else []
     facts += [f'cuda: "{device.cuda}"'] if device.cuda else []
-    lines = ["schema: evidence/1", f"id: {name}", f"device: {{{', '.join(facts)}, clocks: unlocked}}"]
+    lines = ["schema: evidence/1", f"id: {rule.evidence}", f"device: {{{', '.join(facts)}, clocks: unlocked}}"]
     lines.append(
         f"method: {{warmup: {method.warmup}, reps: {method.rounds}, statistic: median, interleaved: true, "
         f"sessions: {method.passes}}}"
     )
-    if len(rules) == 1:
-        lines += _flow("region: ", [t.text for t in _region(rules[0])])
-    lines.append(f"cells: {{{_cells_text(rules, space)}}}")
+    lines += _flow("region: ", [t.text for t in _region(rule)])
+    lines.append(f"cells: {{{_cells_text(rule.candidate, space)}}}")
     if style.url:
         lines.append(f"url: {style.url}")
     lines.append("limits:")
-    lines += [f"  - {json.dumps(text)}" for text in _limits(header, cells, rules, style)]
+    lines += [f"  - {json.dumps(text)}" for text in _limits(header, space.cells, rule, style)]
     return "\n".join(lines) + "\n"
 
 
@@ -220,31 +224,28 @@ def _region(rule: NewRule) -> list[Term]:
     return [t for t in rule.candidate.box if t.axis == "M" or _side(t) not in rule.open_sides]
 
 
-def _cells_text(rules: Sequence[NewRule], space: Space) -> str:
-    gains, won, shapes = [], 0, set()
-    for rule in rules:
-        found = rule.candidate
-        won += found.won
-        gains += [math.exp(e) for e in found.effect[found.changed].tolist()]
-        shapes |= {space.cells[i].choices.cell.shape for i in found.changed.nonzero()[0].tolist()}
-    text = f"measured: {len(gains)}, won: {won}, shapes: {len(shapes)}"
-    if won == len(gains) or min(gains) < 1:
+def _cells_text(found: Candidate, space: Space) -> str:
+    gains = [math.exp(e) for e in found.effect[found.changed].tolist()]
+    shapes = {space.cells[i].choices.cell.shape for i in found.changed.nonzero()[0].tolist()}
+    text = f"measured: {len(gains)}, won: {found.won}, shapes: {len(shapes)}"
+    if found.won == len(gains) or min(gains) < 1:
         ratios = (min(gains), median(gains), max(gains))
         text += "".join(f", {k}_ratio: {v:.3f}" for k, v in zip(("min", "median", "max"), ratios, strict=True))
     return text
 
 
-def _limits(header: Header, cells: Sequence[Judged], rules: Sequence[NewRule], style: Style) -> list[str]:
-    first = cells[0].choices.cell
+def _limits(header: Header, cells: Sequence[Judged], rule: NewRule, style: Style) -> list[str]:
+    first, found = cells[0].choices.cell, rule.candidate
     dtypes = sorted({c.choices.cell.dtype for c in cells})
     words = "".join(f", {k} {v}" for k, v in sorted(first.words.items()))
     limits = ["one card", f"{', '.join(dtypes)}, blocksize {first.blocksize}{words}"]
     if header.source != "measured here":
         limits.append(f"source of the numbers: {header.source}")
-    for rule in rules:
-        if rule.open_sides:
-            box = ", ".join(t.text for t in rule.candidate.box)
-            limits.append(f"{rule.id} was measured in {box} and has no bound on {', '.join(rule.open_sides)}")
+    if rule.open_sides:
+        box = ", ".join(t.text for t in found.box)
+        limits.append(f"measured in {box}; the rule has no bound on {', '.join(rule.open_sides)}")
+    if found.forgone:
+        limits.append(f"{found.forgone} cells above the cap were won too and are left to the fallback")
     return [*limits, *style.notes]
 
 
