@@ -68,6 +68,8 @@ def parse_arch_tokens(
 
 def check_toolkit(archs: Iterable[BuildArch], version: str) -> None:
     """ArchTokenError for every image that this CUDA version (such as 13.5) cannot compile."""
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+)*", version):
+        raise ArchTokenError(f"'{version}' is no CUDA version; one such as 13.5 is expected")
     found = _version(version)
     problems = [
         f"arch token '{arch.token}': {arch.image} needs CUDA {needed} or newer; the compiler is {version}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .declarations import check_declarations
+from .declarations import check_declarations, check_words
 from .diagnostics import Location, Sink, did_you_mean
+from .emit_cpp import enumerator, identifier
 from .engine_needs import ENGINE_NEEDS
 from .expr import Cond, format_node, names, parse_cond
 from .ir import (
@@ -90,14 +91,22 @@ class Sources:
 class Names:
     """Notes names as they are defined and reports a second definition."""
 
-    def __init__(self, kind: str, sink: Sink, code: str = "E206") -> None:
-        self.kind, self.sink, self.code = kind, sink, code
+    def __init__(
+        self, kind: str, sink: Sink, code: str = "E206", generated: Callable[[str], str] = lambda name: name
+    ) -> None:
+        """`generated` is the name in generated code: there, two names must differ too."""
+        self.kind, self.sink, self.code, self.generated = kind, sink, code, generated
         self.seen: dict[str, Location] = {}
+        self._taken: dict[str, str] = {}
 
     def define(self, name: str, place: Location) -> bool:
         first = self.seen.setdefault(name, place)
+        other = self._taken.setdefault(self.generated(name), name)
         if first is not place:
             self.sink.add(self.code, place, f"{self.kind} '{name}' is defined twice; first at {first}.")
+        elif other != name:
+            text = f"{self.kind} '{name}' is {self.generated(name)} in generated code, and so is '{other}'."
+            self.sink.add(self.code, place, text, "choose names that differ in letters or digits")
         return first is place
 
 
@@ -205,7 +214,7 @@ class _FamilyBuilder:
         return files
 
     def _tiles(self) -> Iterable[Tile]:
-        names = Names("tile", self.sink)
+        names = Names("tile", self.sink, generated=enumerator)
         for file, models, document in self.tile_files:
             resolver = Resolver(document, self.sink)
             requires = {
@@ -250,9 +259,11 @@ class _FamilyBuilder:
     def _definitions(
         self, file: LayerFile, document: Document, resolver: Resolver, scope: Scope
     ) -> tuple[tuple[Fact, ...], tuple[Predicate, ...]]:
-        names = Names("name", self.sink)
-        for name in scope.values:
-            names.seen[name] = self.document.locate()
+        names = Names("name", self.sink, generated=identifier)
+        for name in sorted(scope.values):
+            names.define(name, self.document.locate())
+        check_words(file.facts, document, ("facts",), self.sink)
+        check_words(file.predicates, document, ("predicates",), self.sink)
         pending = list(file.facts) + list(file.predicates)
         scope.later = scope.later | set(pending)
         facts: list[Fact] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .diagnostics import Sink, did_you_mean
+from .expr import KEYWORDS
 from .loader import Document, ValuePath
 from .models import FamilyFile, LayerDecl
 
@@ -27,6 +28,8 @@ def check_declarations(file: FamilyFile, document: Document, sink: Sink) -> None
 
 
 def _clashes(file: FamilyFile, document: Document, sink: Sink) -> None:
+    check_words(file.limits, document, ("limits",), sink)
+    check_words(file.enums, document, ("enums",), sink)
     taken = {**dict.fromkeys(file.limits, "limits"), "dtype": "dtypes"}
     for name in file.enums:
         if name in taken:
@@ -36,6 +39,14 @@ def _clashes(file: FamilyFile, document: Document, sink: Sink) -> None:
         if decl.name in taken or decl.name in file.enums:
             message = f"layer '{decl.name}' has the name of an input."
             sink.add("E206", document.locate(("layers", index, "name")), message)
+
+
+def check_words(names: Iterable[str], document: Document, path: ValuePath, sink: Sink) -> None:
+    """Report names that no expression could use, because the grammar has another meaning for them."""
+    for name in names:
+        if name in KEYWORDS:
+            message = f"'{name}' is a word of the rule grammar and can name nothing."
+            sink.add("E206", document.locate_key((*path, name)), message)
 
 
 def _repeated(words: Iterable[object], document: Document, path: ValuePath, sink: Sink) -> None:

@@ -87,7 +87,7 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<int>[0-9][0-9_]*)|(?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[a-z][a-z0-9_]*)?)"
     r"|(?P<op>//|<=|>=|==|!=|[+*%<>(),]))"
 )
-_KEYWORDS = ("not", "ceil_div")
+KEYWORDS = ("not", "ceil_div")
 
 
 class _Parser:
@@ -145,7 +145,7 @@ class _Parser:
 
     def name(self) -> Name:
         kind, text, offset = self.take()
-        if kind != "name" or text in _KEYWORDS:
+        if kind != "name" or text in KEYWORDS:
             raise ExprError(f"expected a name, found '{text}'", offset)
         return Name(text)
 

@@ -7,6 +7,7 @@ behind the author's back: a plain scalar that YAML 1.1 would turn into something
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +110,11 @@ def _report_yaml(error: yaml.YAMLError, text: str, shown: str, sink: Sink) -> No
 
 def _read_text(file: Path, shown: str, sink: Sink) -> str:
     try:
-        size = file.stat().st_size
+        status = file.stat()
+        size = status.st_size
+        if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode) or stat.S_ISCHR(status.st_mode):
+            sink.add("E100", Location(shown), "this is no regular file.")
+            raise _StopReadingError
         if size > MAX_BYTES:
             sink.add("E100", Location(shown), f"the file has {size} bytes; the limit is {MAX_BYTES}.")
             raise _StopReadingError

@@ -10,7 +10,7 @@ from .diagnostics import Sink, did_you_mean
 from .loader import Document, ValuePath
 from .models import SpecModel
 from .models.base import PATTERNS
-from .models.layers import MAX_DEFINITIONS, outcome_keys
+from .models.layers import outcome_keys
 
 Item = Any
 
@@ -52,7 +52,9 @@ def _report(document: Document, base: ValuePath, item: Item, hint: str | None, s
         if path[-1:] == ("outcome",):
             keys = ", ".join(outcome_keys(document.value.get("layer")))
             sink.add("E104", place, "the rule states no outcome.", f"give one of: {keys}")
-        else:
+        elif isinstance(item["loc"][-1], int):
+            sink.add("E104", place, f"{path[-2]}: {item['loc'][-1] + 1} items are expected.")
+        elif form is None:
             sink.add("E104", place, f"key '{path[-1]}' is missing.")
     elif sink.mentions(place):
         return
@@ -118,7 +120,6 @@ _EXPECTED = {
     "dict_type": "a mapping is expected",
     "model_type": "a mapping is expected",
     "too_short": "at least one item is expected",
-    "too_long": f"at most {MAX_DEFINITIONS} items are allowed",
     "string_too_short": "text is expected",
 }
 
@@ -133,6 +134,8 @@ def _words(item: Item) -> tuple[str, str | None]:
         return f"'{item['input']}' is not one of: {', '.join(words)}", did_you_mean(str(item["input"]), words)
     if kind == "greater_than_equal":
         return f"{item['input']} is too small; at least {context['ge']} is expected", None
+    if kind == "too_long":
+        return f"at most {context['max_length']} items are allowed", None
     text = _EXPECTED.get(kind, item["msg"][:1].lower() + item["msg"][1:])
     return text, None
 

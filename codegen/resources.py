@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 
 from .engine_needs import ENGINE_NEEDS, Needs, needs_stated
 from .ir import Tile
@@ -112,10 +113,12 @@ def _stages_that_fit(tile: Tile, limit: int) -> int | None:
     stages = getattr(tile.model, "stages", None)
     if tile.engine not in ENGINE_NEEDS or not isinstance(stages, int):
         return None
-    for fewer in range(stages - 1, 1, -1):
-        if _needs(tile.engine, tile.model.model_copy(update={"stages": fewer})).smem_bytes <= limit:
-            return fewer
-    return None
+
+    def over(count: int) -> bool:
+        return _needs(tile.engine, tile.model.model_copy(update={"stages": count})).smem_bytes > limit
+
+    fitting = bisect_left(range(stages), True, lo=2, key=over) - 1 if stages > 2 else 0
+    return fitting if fitting >= 2 else None
 
 
 def _registers(arch: ArchProfile, need: Needs) -> list[str]:

@@ -22,7 +22,9 @@ def base_specs(base: str, specs: str) -> Iterator[Path]:
     `base` is a folder of specs, or a git revision of the repository that `specs` lies in, whose version of the
     same folder is unpacked for the time of the context. Raises RevisionError.
     """
-    if Path(base).is_dir():
+    if base and Path(base).is_dir():
+        if not (Path(base) / "families").is_dir():
+            raise RevisionError(f"folder '{base}' is no folder of specs: it has no `families`")
         yield Path(base)
         return
     folder = Path(specs).resolve()

@@ -118,6 +118,11 @@ def _sort_document(document: Document, file: Path, sources: Sources, sink: Sink)
 
 def _parse_tiles(file: TileFile, document: Document, sink: Sink) -> list[Any]:
     model = TILE_MODELS.get(file.engine, GenericTile)
+    hint = None if file.engine in TILE_MODELS else did_you_mean(file.engine, TILE_MODELS)
+    if hint and not any("smem_bytes" in tile for tile in file.tiles):
+        place = document.locate(("engine",))
+        sink.add("E301", place, f"engine '{file.engine}' is not known, and its tiles state no `smem_bytes`.", hint)
+        return []
     return [parse_model(model, document, ("tiles", i), tile, sink) for i, tile in enumerate(file.tiles)]
 
 

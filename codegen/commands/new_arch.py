@@ -14,15 +14,17 @@ from ._common import fail, load_or_exit, pick_arch, specs_option
 @specs_option
 def command(name: str, like: str, sms: tuple[int, ...], specs: str) -> None:
     """Add arch NAME, such as sm122, to every section that lists its model, all of it assumed."""
-    from ..scaffold import ScaffoldError, apply_insertions, plan_arch
+    from ..diagnostics import SpecError
+    from ..scaffold import ScaffoldError, plan_arch, try_edit
 
     tree = load_or_exit(specs)
     try:
         plan = plan_arch(tree, name, pick_arch(tree, like), sms or None)
+        changed, _ = try_edit(specs, plan.insertions, {plan.profile_path: plan.profile_text})
     except ScaffoldError as error:
         fail(f"{error}.")
-    plan.profile_path.write_text(plan.profile_text, "utf-8")
-    changed = apply_insertions(plan.insertions)
+    except SpecError as error:
+        fail(f"the specs would have been wrong, so nothing was changed:\n{error}")
     click.echo(f"wrote {plan.profile_path} (status: assumed); check cc, gencode, min_cuda and sm_counts")
     for path in changed:
         click.echo(f"changed {path}")

@@ -18,8 +18,9 @@ from ._common import fail, load_or_exit, pick, pick_family, specs_option
 @specs_option
 def command(family: str, name: str, like: str, changes: tuple[str, ...], reserve: str | None, specs: str) -> None:
     """Add tile NAME to FAMILY below the tile it is like, and say where it would be legal."""
+    from ..diagnostics import SpecError
     from ..resources import contradictions, shortfalls
-    from ..scaffold import ScaffoldError, apply_insertions, plan_tile
+    from ..scaffold import ScaffoldError, plan_tile, try_edit
 
     tree = load_or_exit(specs)
     chosen = pick_family(tree, family)
@@ -27,10 +28,11 @@ def command(family: str, name: str, like: str, changes: tuple[str, ...], reserve
     pairs = dict(_pair(change) for change in changes)
     try:
         insertion = plan_tile(chosen, Path(specs), name, like, pairs, reserve)
+        _, tree = try_edit(specs, [insertion], {})
     except ScaffoldError as error:
         fail(f"{error}.")
-    apply_insertions([insertion])
-    tree = load_or_exit(specs)
+    except SpecError as error:
+        fail(f"the specs would have been wrong, so nothing was changed:\n{error}")
     tile = tree.families[chosen.name].tile_by_id[name]
     click.echo(f"added {name} at {tile.location}")
     for problem in contradictions(tile):

@@ -22,7 +22,9 @@ EXIT_UNKNOWN = 2
 @click.option("--base", metavar="BASE", help="Folder of specs or git revision that claims compare with.")
 @click.option("--claim", "texts", metavar="TEXT", multiple=True, help="A further claim: KIND WORD... key=value...")
 @click.option("--family", metavar="NAME", help="Family that --claim is about, where there are several.")
-@click.option("--timeout", type=click.FloatRange(0.01), default=10.0, show_default=True, help="Seconds for each claim.")
+@click.option(
+    "--timeout", type=click.FloatRange(0.01, 86_400), default=10.0, show_default=True, help="Seconds for each claim."
+)
 @format_option("text", "json")
 def command(
     claim_ids: tuple[str, ...],
@@ -40,12 +42,16 @@ def command(
 
     Exit status: 0 all proved, 1 a counterexample or an error, 2 an answer is unknown.
     """
+    import math
+
     from ..diagnostics import SpecError
     from ..prove import Bases, ProveError, Prover, prove_all
     from ..prove_report import render_json, render_text
     from ..smt_solve import EncodingError
     from ..smt_space import MissingSolverError, import_z3
 
+    if math.isnan(timeout):
+        raise click.BadParameter("a number of seconds is expected.", param_hint="--timeout")
     tree = load_or_exit(specs)
     try:
         import_z3()

@@ -23,7 +23,7 @@ PATTERNS = {
 Word: TypeAlias = Annotated[str, Field(strict=True, pattern=_WORD)]
 Kebab: TypeAlias = Annotated[str, Field(strict=True, pattern=_KEBAB)]
 Version: TypeAlias = Annotated[str, Field(strict=True, pattern=_VERSION)]
-Number: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Number: TypeAlias = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 
 
 class SpecModel(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -187,3 +188,22 @@ def test_catalogue_numbers_whole_decisions() -> None:
         named = catalogue.named[number]
         assert dict(named.values) == {layer.name: decision.value(layer.name) for layer in chosen.layers}
         assert named.tile == decision.tile(chosen)
+
+
+def test_more_rules_than_a_byte_counts(tmp_path: Path) -> None:
+    """Indices of rules are kept in bytes where they fit; here they do not."""
+    shutil.copytree(ROOT / "tests/golden/errors/base/specs", tmp_path, dirs_exist_ok=True)
+    layer = tmp_path / "families/toy/2_engine.yaml"
+    many = "\n".join(f"      - {{id: m{m}, when: [M == {m}], engine: simt}}" for m in range(1, 300))
+    layer.write_text(layer.read_text().replace("    rules:", f"    rules:\n{many}"))
+    toy = load_tree(tmp_path).families["toy"]
+    fixed = {"N": 4096, "K": 4096, "num_sms": 108}
+    found = decide_arrays(toy, "sm80", {**fixed, "dtype": 0, "M": np.arange(1, 320)})
+    for m in range(1, 320):
+        assert_same(toy, "sm80", found, m - 1, decide(toy, "sm80", {**fixed, "dtype": "f16", "M": m}))
+
+
+def test_true_is_no_size() -> None:
+    problem = {"M": True, "N": 4096, "K": 4096, "num_sms": 108, "dtype": "bf16", "blocksize": 64}
+    with pytest.raises(ProblemError, match="M is True; an integer is expected"):
+        decide(family("specs"), "sm80", problem)
