@@ -194,7 +194,7 @@ def test_more_rules_than_a_byte_counts(tmp_path: Path) -> None:
     """Indices of rules are kept in bytes where they fit; here they do not."""
     shutil.copytree(ROOT / "tests/golden/errors/base/specs", tmp_path, dirs_exist_ok=True)
     layer = tmp_path / "families/toy/2_engine.yaml"
-    many = "\n".join(f"      - {{id: m{m}, when: [M == {m}], engine: simt}}" for m in range(1, 300))
+    many = "\n".join(f"      - {{id: row-{m}, when: [M == {m}], engine: simt}}" for m in range(1, 300))
     layer.write_text(layer.read_text().replace("    rules:", f"    rules:\n{many}"))
     toy = load_tree(tmp_path).families["toy"]
     fixed = {"N": 4096, "K": 4096, "num_sms": 108}

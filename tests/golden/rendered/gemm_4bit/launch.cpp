@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "9b05b376ee5d235b1aec45ad4810829bc057977d155a11784da962d09030a6b3";
+const char* const kSpecDigest = "405207822f48d7b21e2ac0f9d071c19a39d886df0df81b1714ad337eff664deb";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
@@ -42,6 +42,76 @@ cudaError_t launch_64x32_128_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_64x32_128_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_64x64_128_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_64x64_128_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k3_c1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k3_c1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k3_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k3_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k4_c1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k4_c1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k4_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k4_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k8_c1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k8_c1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k8_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k8_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k14_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k14_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k14_c4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d8_k14_c4_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k2_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k2_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k3_c1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k3_c1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k3_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k3_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k4_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k4_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k7_c4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k7_c4_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k7_c8_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k7_c8_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k8_c1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k8_c1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k8_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d16_k8_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d32_k4_c1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d32_k4_c1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d32_k4_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d32_k4_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d32_k4_c4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d32_k4_c4_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d32_k4_c8_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_d32_k4_c8_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x64_64_s4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x64_64_s4_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x192_64_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x192_64_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w192x128_64_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w192x128_64_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w224x128_64_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w224x128_64_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w256x128_64_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w256x128_64_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w32x64_128_s4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w32x64_128_s4_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x128_128_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x128_128_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x128_128_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x128_128_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x192_128_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x192_128_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x192_128_s4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x192_128_s4_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x256_128_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x256_128_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x128_128_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x128_128_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x128_128_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x128_128_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x128_128_s3_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x128_128_s3_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x128_128_s4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x128_128_s4_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 
 cudaError_t launch(Tile tile, DType dtype, const Gemm4bitArgs& args, cudaStream_t stream) {
   switch (tile) {  // no default: -Werror=switch makes a missing tile a compile error
@@ -108,6 +178,146 @@ cudaError_t launch(Tile tile, DType dtype, const Gemm4bitArgs& args, cudaStream_
     case Tile::k64x64_128:
       if (dtype == DType::kF16) return launch_64x64_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_64x64_128_bf16(args, stream);
+      break;
+    case Tile::kD8_k3_c1:
+      if (dtype == DType::kF16) return launch_d8_k3_c1_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_k3_c1_bf16(args, stream);
+      break;
+    case Tile::kD8_k3_c2:
+      if (dtype == DType::kF16) return launch_d8_k3_c2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_k3_c2_bf16(args, stream);
+      break;
+    case Tile::kD8_k4_c1:
+      if (dtype == DType::kF16) return launch_d8_k4_c1_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_k4_c1_bf16(args, stream);
+      break;
+    case Tile::kD8_k4_c2:
+      if (dtype == DType::kF16) return launch_d8_k4_c2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_k4_c2_bf16(args, stream);
+      break;
+    case Tile::kD8_k8_c1:
+      if (dtype == DType::kF16) return launch_d8_k8_c1_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_k8_c1_bf16(args, stream);
+      break;
+    case Tile::kD8_k8_c2:
+      if (dtype == DType::kF16) return launch_d8_k8_c2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_k8_c2_bf16(args, stream);
+      break;
+    case Tile::kD8_k14_c2:
+      if (dtype == DType::kF16) return launch_d8_k14_c2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_k14_c2_bf16(args, stream);
+      break;
+    case Tile::kD8_k14_c4:
+      if (dtype == DType::kF16) return launch_d8_k14_c4_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_k14_c4_bf16(args, stream);
+      break;
+    case Tile::kD16_k2_c2:
+      if (dtype == DType::kF16) return launch_d16_k2_c2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16_k2_c2_bf16(args, stream);
+      break;
+    case Tile::kD16_k3_c1:
+      if (dtype == DType::kF16) return launch_d16_k3_c1_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16_k3_c1_bf16(args, stream);
+      break;
+    case Tile::kD16_k3_c2:
+      if (dtype == DType::kF16) return launch_d16_k3_c2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16_k3_c2_bf16(args, stream);
+      break;
+    case Tile::kD16_k4_c2:
+      if (dtype == DType::kF16) return launch_d16_k4_c2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16_k4_c2_bf16(args, stream);
+      break;
+    case Tile::kD16_k7_c4:
+      if (dtype == DType::kF16) return launch_d16_k7_c4_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16_k7_c4_bf16(args, stream);
+      break;
+    case Tile::kD16_k7_c8:
+      if (dtype == DType::kF16) return launch_d16_k7_c8_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16_k7_c8_bf16(args, stream);
+      break;
+    case Tile::kD16_k8_c1:
+      if (dtype == DType::kF16) return launch_d16_k8_c1_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16_k8_c1_bf16(args, stream);
+      break;
+    case Tile::kD16_k8_c2:
+      if (dtype == DType::kF16) return launch_d16_k8_c2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16_k8_c2_bf16(args, stream);
+      break;
+    case Tile::kD32_k4_c1:
+      if (dtype == DType::kF16) return launch_d32_k4_c1_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d32_k4_c1_bf16(args, stream);
+      break;
+    case Tile::kD32_k4_c2:
+      if (dtype == DType::kF16) return launch_d32_k4_c2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d32_k4_c2_bf16(args, stream);
+      break;
+    case Tile::kD32_k4_c4:
+      if (dtype == DType::kF16) return launch_d32_k4_c4_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d32_k4_c4_bf16(args, stream);
+      break;
+    case Tile::kD32_k4_c8:
+      if (dtype == DType::kF16) return launch_d32_k4_c8_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d32_k4_c8_bf16(args, stream);
+      break;
+    case Tile::kW64x64_64_s4:
+      if (dtype == DType::kF16) return launch_w64x64_64_s4_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w64x64_64_s4_bf16(args, stream);
+      break;
+    case Tile::kW128x192_64_s2:
+      if (dtype == DType::kF16) return launch_w128x192_64_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w128x192_64_s2_bf16(args, stream);
+      break;
+    case Tile::kW192x128_64_c2:
+      if (dtype == DType::kF16) return launch_w192x128_64_c2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w192x128_64_c2_bf16(args, stream);
+      break;
+    case Tile::kW224x128_64_c2:
+      if (dtype == DType::kF16) return launch_w224x128_64_c2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w224x128_64_c2_bf16(args, stream);
+      break;
+    case Tile::kW256x128_64_s2:
+      if (dtype == DType::kF16) return launch_w256x128_64_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w256x128_64_s2_bf16(args, stream);
+      break;
+    case Tile::kW32x64_128_s4:
+      if (dtype == DType::kF16) return launch_w32x64_128_s4_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w32x64_128_s4_bf16(args, stream);
+      break;
+    case Tile::kW64x128_128:
+      if (dtype == DType::kF16) return launch_w64x128_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w64x128_128_bf16(args, stream);
+      break;
+    case Tile::kW64x128_128_s2:
+      if (dtype == DType::kF16) return launch_w64x128_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w64x128_128_s2_bf16(args, stream);
+      break;
+    case Tile::kW64x192_128_s2:
+      if (dtype == DType::kF16) return launch_w64x192_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w64x192_128_s2_bf16(args, stream);
+      break;
+    case Tile::kW64x192_128_s4:
+      if (dtype == DType::kF16) return launch_w64x192_128_s4_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w64x192_128_s4_bf16(args, stream);
+      break;
+    case Tile::kW64x256_128:
+      if (dtype == DType::kF16) return launch_w64x256_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w64x256_128_bf16(args, stream);
+      break;
+    case Tile::kW128x128_128:
+      if (dtype == DType::kF16) return launch_w128x128_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w128x128_128_bf16(args, stream);
+      break;
+    case Tile::kW128x128_128_s2:
+      if (dtype == DType::kF16) return launch_w128x128_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w128x128_128_s2_bf16(args, stream);
+      break;
+    case Tile::kW128x128_128_s3:
+      if (dtype == DType::kF16) return launch_w128x128_128_s3_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w128x128_128_s3_bf16(args, stream);
+      break;
+    case Tile::kW128x128_128_s4:
+      if (dtype == DType::kF16) return launch_w128x128_128_s4_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w128x128_128_s4_bf16(args, stream);
       break;
   }
   return cudaErrorSymbolNotFound;

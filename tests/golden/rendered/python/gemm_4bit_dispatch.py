@@ -2,11 +2,10 @@
 """Decisions of gemm_4bit as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("simt-1", "simt-2", "simt-4", "simt-8", "32x64-64", "32x128-64", "64x64-64", "64x128-64", "128x64-64", "128x128-64", "32x64-128", "32x128-128", "32x256-128", "64x32-128", "64x64-128", )
-LAYERS = ("path", "engine", "simt_tile", "tile_m", "tile", "repair", )
+TILES = ("simt-1", "simt-2", "simt-4", "simt-8", "32x64-64", "32x128-64", "64x64-64", "64x128-64", "128x64-64", "128x128-64", "32x64-128", "32x128-128", "32x256-128", "64x32-128", "64x64-128", "d8-k3-c1", "d8-k3-c2", "d8-k4-c1", "d8-k4-c2", "d8-k8-c1", "d8-k8-c2", "d8-k14-c2", "d8-k14-c4", "d16-k2-c2", "d16-k3-c1", "d16-k3-c2", "d16-k4-c2", "d16-k7-c4", "d16-k7-c8", "d16-k8-c1", "d16-k8-c2", "d32-k4-c1", "d32-k4-c2", "d32-k4-c4", "d32-k4-c8", "w64x64-64-s4", "w128x192-64-s2", "w192x128-64-c2", "w224x128-64-c2", "w256x128-64-s2", "w32x64-128-s4", "w64x128-128", "w64x128-128-s2", "w64x192-128-s2", "w64x192-128-s4", "w64x256-128", "w128x128-128", "w128x128-128-s2", "w128x128-128-s3", "w128x128-128-s4", )
+LAYERS = ("path", "engine", "simt_tile", "tile_m", "tile", "repair", "decode_tile", "wgmma_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "blocksize", "dtype", "quant_type", )
 RULES = (
-    "above-1536-rows",
     "k-multiple-16",
     "k-multiple-32",
     "k-multiple-64",
@@ -16,6 +15,10 @@ RULES = (
     "k-multiple-1024",
     "k-multiple-2048",
     "k-multiple-4096",
+    "hopper-custom",
+    "hopper-f32",
+    "hopper-odd-blocks",
+    "above-1536-rows",
     "four-rows",
     "f32",
     "jetson-never",
@@ -25,15 +28,12 @@ RULES = (
     "sm100-below-one-wave",
     "sm80-small-wide-below-third-wave",
     "sm80-small-wide",
-    "sm90-small-wide-below-third-wave",
-    "sm90-small-wide",
     "small-wide-one-wave",
     "small-wide-much-work-per-sm",
     "small-wide",
     "sm80-small-eighth-wave",
     "sm80-small-quarter-wave",
     "sm80-small-quarter-wave-short",
-    "sm90-small-quarter-wave",
     "small-quarter-wave-short",
     "small-quarter-wave",
     "small-half-wave",
@@ -41,8 +41,6 @@ RULES = (
     "above-512-rows",
     "sm80-six-rows-tall",
     "sm80-six-rows-square",
-    "sm90-six-rows-tall",
-    "sm90-six-rows-square",
     "seven-rows",
     "sm80-three-waves",
     "sm80-one-wave-short",
@@ -56,12 +54,6 @@ RULES = (
     "sm86-one-wave",
     "sm86-half-wave",
     "sm86-rest",
-    "sm90-three-waves",
-    "sm90-two-waves",
-    "sm90-one-wave",
-    "sm90-half-wave-tall",
-    "sm90-half-wave",
-    "sm90-rest",
     "gb10-full-wave",
     "sm120-three-waves",
     "sm120-two-waves",
@@ -86,6 +78,9 @@ RULES = (
     "shared-very-tall",
     "shared-few-blocks",
     "shared-rest",
+    "hopper-16-rows",
+    "hopper-32-rows",
+    "hopper-rest",
     "simt-f32",
     "simt-three-rows",
     "simt-high-bandwidth-m4",
@@ -136,6 +131,48 @@ RULES = (
     "odd-k-32x128",
     "odd-k-64x64",
     "unchanged",
+    "decode-8-k1536",
+    "decode-8-k2048",
+    "decode-8-k3072",
+    "decode-8-k4096-four-waves",
+    "decode-8-k4096",
+    "decode-8-k8192",
+    "decode-8-k14336",
+    "decode-8-long-k",
+    "decode-16-k1536",
+    "decode-16-k2048",
+    "decode-16-k3072",
+    "decode-16-k4096-one-wave",
+    "decode-16-k4096",
+    "decode-16-k8192",
+    "decode-16-k14336",
+    "decode-16-long-k",
+    "decode-32-k2048",
+    "decode-32-k4096",
+    "decode-32-k8192",
+    "decode-32-k16384",
+    "wgmma-beyond-4096-rows",
+    "wgmma-32-few-blocks",
+    "wgmma-64-few-blocks",
+    "wgmma-64-four-parts",
+    "wgmma-64-two-parts",
+    "wgmma-64-two-wide-parts",
+    "wgmma-64-one-wave",
+    "wgmma-64-rest",
+    "wgmma-128-few-blocks",
+    "wgmma-128-three-parts",
+    "wgmma-128-two-parts",
+    "wgmma-128-two-wide-parts",
+    "wgmma-128-rest",
+    "wgmma-256-few-blocks",
+    "wgmma-half-wave",
+    "wgmma-256-two-wide-parts",
+    "wgmma-256-rest",
+    "wgmma-one-wave-short-k",
+    "wgmma-two-parts",
+    "wgmma-one-wave-192",
+    "wgmma-one-wave-224",
+    "wgmma-rest",
 )
 CC = {
     (8, 0): "sm80",
@@ -150,15 +187,17 @@ CC = {
     (12, 0): "sm120",
     (12, 1): "sm121",
 }
-kField_kc = (0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, )
-kField_mt = (0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, )
-kField_nt = (0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, )
+kField_kc = (0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, )
+kField_mt = (0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 128, 192, 224, 256, 32, 64, 64, 64, 64, 64, 128, 128, 128, 128, )
+kField_nt = (0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 192, 128, 128, 128, 64, 128, 128, 192, 192, 256, 128, 128, 128, 128, )
 VALUES_path = ("custom", "fallback", )
-VALUES_engine = ("simt", "mma_m16n8k16", )
+VALUES_engine = ("simt", "mma_m16n8k16", "decode", "wgmma", )
 VALUES_simt_tile = TILES
 VALUES_tile_m = (32, 64, 128, )
 VALUES_tile = TILES
 VALUES_repair = TILES
+VALUES_decode_tile = TILES
+VALUES_wgmma_tile = TILES
 
 
 def decide_path(arch, K, M, N, blocksize, dtype, num_sms):
@@ -178,78 +217,80 @@ def decide_path(arch, K, M, N, blocksize, dtype, num_sms):
     small_other = small and not wide
     # limits
     if True:
-        if M > 1536:  # above-1536-rows
-            return 1, 0
         if K % 16 != 0:  # k-multiple-16
-            return 1, 1
+            return 1, 0
         if blocksize >= 32 and K % 32 != 0:  # k-multiple-32
-            return 1, 2
+            return 1, 1
         if blocksize >= 64 and K % 64 != 0:  # k-multiple-64
-            return 1, 3
+            return 1, 2
         if blocksize >= 128 and K % 128 != 0:  # k-multiple-128
-            return 1, 4
+            return 1, 3
         if blocksize >= 256 and K % 256 != 0:  # k-multiple-256
-            return 1, 5
+            return 1, 4
         if blocksize >= 512 and K % 512 != 0:  # k-multiple-512
-            return 1, 6
+            return 1, 5
         if blocksize >= 1024 and K % 1024 != 0:  # k-multiple-1024
-            return 1, 7
+            return 1, 6
         if blocksize >= 2048 and K % 2048 != 0:  # k-multiple-2048
-            return 1, 8
+            return 1, 7
         if blocksize >= 4096 and K % 4096 != 0:  # k-multiple-4096
-            return 1, 9
+            return 1, 8
+    # hopper
+    if arch in ("sm90", ):
+        if dtype != 2 and K % 64 == 0 and blocksize != 32:  # hopper-custom
+            return 0, 9
+    # hopper-rest
+    if arch in ("sm90", ):
+        if dtype == 2:  # hopper-f32
+            return 0 if M <= 7 else 1, 10
+        if True:  # hopper-odd-blocks
+            return 0 if M <= 64 else 1, 11
+    # rows
+    if arch in ("sm80", "sm86", "sm87", "sm89", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", ):
+        if M > 1536:  # above-1536-rows
+            return 1, 12
     # floor
-    if True:
+    if arch in ("sm80", "sm86", "sm87", "sm89", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", ):
         if M <= 4:  # four-rows
-            return 0, 10
+            return 0, 13
         if dtype == 2:  # f32
-            return 0 if M <= 7 else 1, 11
+            return 0 if M <= 7 else 1, 14
     # jetson
     if arch in ("sm87", "sm110", ):
         if True:  # jetson-never
-            return 1, 12
+            return 1, 15
     # blackwell-datacenter
     if arch in ("sm100", "sm103", "sm107", ):
         if n_blocks >= num_sms * 3:  # sm100-three-waves
-            return 0 if M <= 32 else 1, 13
+            return 0 if M <= 32 else 1, 16
         if full_wave and K >= N:  # sm100-one-wave-tall
-            return 1, 14
+            return 1, 17
         if full_wave:  # sm100-one-wave
-            return 0 if M <= 8 else 1, 15
+            return 0 if M <= 8 else 1, 18
         if True:  # sm100-below-one-wave
-            return 1, 16
+            return 1, 19
     # small-wide-sm80
     if arch in ("sm80", ):
         if small_wide and n_blocks * 3 < num_sms:  # sm80-small-wide-below-third-wave
-            return 0 if M <= 1536 else 1, 17
+            return 0 if M <= 1536 else 1, 20
         if small_wide:  # sm80-small-wide
-            return 0 if M <= 512 else 1, 18
-    # small-wide-sm90
-    if arch in ("sm90", ):
-        if small_wide and n_blocks * 3 < num_sms:  # sm90-small-wide-below-third-wave
-            return 0 if M <= 512 else 1, 19
-        if small_wide:  # sm90-small-wide
-            return 0 if M <= 320 else 1, 20
+            return 0 if M <= 512 else 1, 21
     # small-wide
     if arch in ("sm86", "sm89", "sm120", "sm121", "unknown", ):
         if small_wide and full_wave:  # small-wide-one-wave
-            return 0 if M <= 320 else 1, 21
+            return 0 if M <= 320 else 1, 22
         if small_wide and n_blocks * K > num_sms * 320:  # small-wide-much-work-per-sm
-            return 0 if M <= 192 else 1, 22
+            return 0 if M <= 192 else 1, 23
         if small_wide:  # small-wide
-            return 0 if M <= 320 else 1, 23
+            return 0 if M <= 320 else 1, 24
     # small-other-sm80
     if arch in ("sm80", ):
         if small_other and n_blocks * 8 <= num_sms and K >= N:  # sm80-small-eighth-wave
-            return 0 if M <= 32 else 1, 24
+            return 0 if M <= 32 else 1, 25
         if small_other and fits_quarter_wave and K >= N:  # sm80-small-quarter-wave
-            return 0 if M <= 128 else 1, 25
+            return 0 if M <= 128 else 1, 26
         if small_other and fits_quarter_wave:  # sm80-small-quarter-wave-short
-            return 0 if M <= 384 else 1, 26
-    # small-quarter-wave-sm90
-    if arch in ("sm90", ):
-        if small_other and fits_quarter_wave:  # sm90-small-quarter-wave
-            return 0 if M <= 32 else 1, 27
+            return 0 if M <= 384 else 1, 27
     # small-quarter-wave
     if arch in ("sm86", "sm89", "sm120", "sm121", "unknown", ):
         if small_other and fits_quarter_wave and K < N:  # small-quarter-wave-short
@@ -257,7 +298,7 @@ def decide_path(arch, K, M, N, blocksize, dtype, num_sms):
         if small_other and fits_quarter_wave:  # small-quarter-wave
             return 0 if M <= 23 else 1, 29
     # small-rest
-    if arch in ("sm80", "sm86", "sm89", "sm90", "sm120", "sm121", "unknown", ):
+    if arch in ("sm80", "sm86", "sm89", "sm120", "sm121", "unknown", ):
         if small_other and fits_half_wave:  # small-half-wave
             return 0 if M <= 16 else 1, 30
         if small:  # small-never
@@ -270,159 +311,149 @@ def decide_path(arch, K, M, N, blocksize, dtype, num_sms):
             return 1, 33
         if six_or_seven_rows and n_blocks >= 48 and K == N and n_blocks * 5 < num_sms * 3:  # sm80-six-rows-square
             return 1, 34
-    # tiny-m-sm90
-    if arch in ("sm90", ):
-        if six_or_seven_rows and n_blocks >= 36 and tall and below_three_quarters:  # sm90-six-rows-tall
-            return 1, 35
-        if six_or_seven_rows and n_blocks >= 36 and K == N and below_three_quarters and n_blocks * 5 >= num_sms * 3:  # sm90-six-rows-square
-            return 1, 36
     # tiny-m
-    if arch in ("sm80", "sm86", "sm89", "sm90", "sm120", "sm121", "unknown", ):
+    if arch in ("sm80", "sm86", "sm89", "sm120", "sm121", "unknown", ):
         if M <= 7:  # seven-rows
-            return 0, 37
+            return 0, 35
     # large-sm80
     if arch in ("sm80", ):
         if n_blocks >= num_sms * 3:  # sm80-three-waves
-            return 0 if M <= 128 else 1, 38
+            return 0 if M <= 128 else 1, 36
         if full_wave and K < N:  # sm80-one-wave-short
-            return 0 if M <= 64 else 1, 39
+            return 0 if M <= 64 else 1, 37
         if full_wave:  # sm80-one-wave
-            return 0 if M <= 32 else 1, 40
+            return 0 if M <= 32 else 1, 38
         if K >= N * 3 and n_blocks * 4 > num_sms:  # sm80-three-times-tall
-            return 1, 41
+            return 1, 39
         if K == N and n_blocks >= 48 and n_blocks * 5 < num_sms * 3:  # sm80-square
-            return 1, 42
+            return 1, 40
         if n_blocks * 2 < num_sms and short_or_square:  # sm80-below-half-wave-short
-            return 0 if M <= 128 else 1, 43
+            return 0 if M <= 128 else 1, 41
         if n_blocks * 2 < num_sms and n_blocks * 3 >= num_sms:  # sm80-third-to-half-wave-tall
-            return 1, 44
+            return 1, 42
         if half_wave and K < N:  # sm80-half-wave-short
-            return 0 if M <= 128 else 1, 45
+            return 0 if M <= 128 else 1, 43
         if True:  # sm80-rest
-            return 0 if M <= 16 else 1, 46
+            return 0 if M <= 16 else 1, 44
     # large-sm86
     if arch in ("sm86", ):
         if full_wave:  # sm86-one-wave
-            return 0 if M <= 128 else 1, 47
+            return 0 if M <= 128 else 1, 45
         if half_wave:  # sm86-half-wave
-            return 0 if M <= 64 else 1, 48
+            return 0 if M <= 64 else 1, 46
         if True:  # sm86-rest
-            return 0 if M <= 16 else 1, 49
-    # large-sm90
-    if arch in ("sm90", ):
-        if n_blocks >= num_sms * 3:  # sm90-three-waves
-            return 0 if M <= 64 else 1, 50
-        if n_blocks >= num_sms * 2:  # sm90-two-waves
-            return 0 if M <= 48 else 1, 51
-        if full_wave:  # sm90-one-wave
-            return 0 if M <= 32 else 1, 52
-        if half_wave and K >= N and below_three_quarters:  # sm90-half-wave-tall
-            return 1, 53
-        if half_wave:  # sm90-half-wave
-            return 0 if M <= 16 else 1, 54
-        if True:  # sm90-rest
-            return 1, 55
+            return 0 if M <= 16 else 1, 47
     # gb10
     if arch in ("sm121", ):
         if full_wave:  # gb10-full-wave
-            return 0 if M <= 256 else 1, 56
+            return 0 if M <= 256 else 1, 48
     # large-sm120
     if arch in ("sm120", ):
         if n_blocks >= num_sms * 3:  # sm120-three-waves
-            return 0 if M <= 256 else 1, 57
+            return 0 if M <= 256 else 1, 49
         if n_blocks >= num_sms * 2:  # sm120-two-waves
-            return 0 if M <= 128 else 1, 58
+            return 0 if M <= 128 else 1, 50
         if n_blocks * 5 >= num_sms * 4 and K >= N:  # sm120-four-fifths-wave-tall
-            return 0 if M <= 96 else 1, 59
+            return 0 if M <= 96 else 1, 51
         if n_blocks * 5 >= num_sms * 4:  # sm120-four-fifths-wave
-            return 0 if M <= 64 else 1, 60
+            return 0 if M <= 64 else 1, 52
         if half_wave and not wide and n_blocks >= 128:  # sm120-half-wave-128-blocks
-            return 0 if M <= 64 else 1, 61
+            return 0 if M <= 64 else 1, 53
         if half_wave:  # sm120-half-wave
-            return 0 if M <= 8 else 1, 62
+            return 0 if M <= 8 else 1, 54
         if very_tall and n_blocks > 64:  # sm120-very-tall
-            return 0 if M <= 16 else 1, 63
+            return 0 if M <= 16 else 1, 55
         if True:  # sm120-rest
-            return 0 if M <= 8 else 1, 64
+            return 0 if M <= 8 else 1, 56
     # large-shared
     if arch in ("sm89", "sm121", "unknown", ):
         if n_blocks >= num_sms * 3:  # shared-three-waves
-            return 0 if M <= 256 else 1, 65
+            return 0 if M <= 256 else 1, 57
         if n_blocks >= num_sms * 2:  # shared-two-waves
-            return 0 if M <= 128 else 1, 66
+            return 0 if M <= 128 else 1, 58
         if n_blocks * 5 >= num_sms * 4 and very_tall:  # shared-four-fifths-wave-very-tall
-            return 0 if M <= 128 else 1, 67
+            return 0 if M <= 128 else 1, 59
         if n_blocks * 5 >= num_sms * 4 and n_blocks >= 200:  # shared-four-fifths-wave-200-blocks
-            return 0 if M <= 128 else 1, 68
+            return 0 if M <= 128 else 1, 60
         if n_blocks * 5 >= num_sms * 4 and K >= N and num_sms >= 60:  # shared-four-fifths-wave-tall-60-sms
-            return 0 if M <= 128 else 1, 69
+            return 0 if M <= 128 else 1, 61
         if n_blocks * 5 >= num_sms * 4 and K >= N:  # shared-four-fifths-wave-tall
-            return 0 if M <= 32 else 1, 70
+            return 0 if M <= 32 else 1, 62
         if n_blocks * 5 >= num_sms * 4:  # shared-four-fifths-wave
-            return 0 if M <= 64 else 1, 71
+            return 0 if M <= 64 else 1, 63
         if half_wave and very_tall:  # shared-half-wave-very-tall
-            return 0 if M <= 64 else 1, 72
+            return 0 if M <= 64 else 1, 64
         if half_wave and n_blocks >= 64:  # shared-half-wave-64-blocks
-            return 0 if M <= 8 else 1, 73
+            return 0 if M <= 8 else 1, 65
         if half_wave:  # shared-half-wave
-            return 0 if M <= 32 else 1, 74
+            return 0 if M <= 32 else 1, 66
         if tall and n_blocks <= 48 and K >= N * 3:  # shared-few-blocks-three-times-tall
-            return 0 if M <= 12 else 1, 75
+            return 0 if M <= 12 else 1, 67
         if tall and n_blocks <= 48:  # shared-few-blocks-tall
-            return 0 if M <= 10 else 1, 76
+            return 0 if M <= 10 else 1, 68
         if very_tall:  # shared-very-tall
-            return 0 if M <= 16 else 1, 77
+            return 0 if M <= 16 else 1, 69
         if n_blocks < 48:  # shared-few-blocks
-            return 0 if M <= 16 else 1, 78
+            return 0 if M <= 16 else 1, 70
         if True:  # shared-rest
-            return 0 if M <= 8 else 1, 79
+            return 0 if M <= 8 else 1, 71
     return -1, -1
 
 
-def decide_engine(arch, K, M, N, dtype, num_sms):
+def decide_engine(arch, K, M, N, blocksize, dtype, num_sms):
     mma_blocks = ((M + 31) // 32) * ((N + 63) // 64)
+    blocks_128 = ((N + 127) // 128)
+    hopper_ready = dtype != 2 and K % 64 == 0 and blocksize != 32
+    # hopper
+    if arch in ("sm90", ):
+        if hopper_ready and M <= 16 and K <= 28_672:  # hopper-16-rows
+            return 2, 72
+        if hopper_ready and M >= 17 and M <= 32 and K <= 16_384 and blocks_128 * 16 > num_sms * 3:  # hopper-32-rows
+            return 2, 73
+        if hopper_ready:  # hopper-rest
+            return 3, 74
     # simt-first
     if True:
         if dtype == 2:  # simt-f32
-            return 0, 80
+            return 0, 75
         if M <= 3:  # simt-three-rows
-            return 0, 81
+            return 0, 76
     # high-bandwidth-m4
     if arch in ("sm86", "sm89", "sm120", ):
         if M == 4 and num_sms >= 48:  # simt-high-bandwidth-m4
-            return 0, 82
+            return 0, 77
     # undersubscribed
     if True:
         if M <= 8 and mma_blocks * 3 <= num_sms * 2:  # simt-two-thirds-wave
-            return 0, 83
+            return 0, 78
     # undersubscribed-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if M == 4 and mma_blocks <= num_sms:  # simt-hbm-m4
-            return 0, 84
+            return 0, 79
     # wide-n-sm89
     if arch in ("sm89", ):
         if M <= 6 and mma_blocks >= num_sms and num_sms >= 60:  # simt-wide-n-sm89
-            return 0, 85
+            return 0, 80
     # wide-n
     if arch in ("sm120", "sm121", ):
         if M <= 6 and mma_blocks >= num_sms and num_sms >= 48:  # simt-wide-n
-            return 0, 86
+            return 0, 81
     # tall-k
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if K > N and M <= 17 and mma_blocks * 3 < num_sms:  # simt-tall-k
-            return 0, 87
+            return 0, 82
     # simt-last
     if True:
         if M <= 16 and mma_blocks * 4 <= num_sms:  # simt-quarter-wave
-            return 0, 88
+            return 0, 83
         if M <= 32 and mma_blocks * 8 <= num_sms:  # simt-eighth-wave
-            return 0, 89
+            return 0, 84
         if K % 64 != 0:  # simt-k-tail
-            return 0, 90
+            return 0, 85
     # default
     if True:
         if True:  # mma
-            return 1, 91
+            return 1, 86
     return -1, -1
 
 
@@ -430,13 +461,13 @@ def decide_simt_tile(arch, M):
     # rows
     if True:
         if M <= 1:  # simt-rows-1
-            return 0, 92
+            return 0, 87
         if M <= 2:  # simt-rows-2
-            return 1, 93
+            return 1, 88
         if M <= 4:  # simt-rows-4
-            return 2, 94
+            return 2, 89
         if True:  # simt-rows-8
-            return 3, 95
+            return 3, 90
     return -1, -1
 
 
@@ -456,29 +487,29 @@ def decide_tile_m(arch, K, M, N, num_sms):
     # short
     if True:
         if M < 48 and not extra_row_busy:  # m32-short
-            return 0, 96
+            return 0, 91
         if M <= 128 and not extra_row_adequate and blocks_32x64 >= num_sms * 2 and less_rows_by_32:  # m32-less-padding
-            return 0, 97
+            return 0, 92
     # raise-sm86
     if arch in ("sm86", ):
         if prefer_64 and num_sms <= 72 and K >= N and not half_tail and blocks_128x128 * 2 >= num_sms:  # m128-sm86
-            return 2, 98
+            return 2, 93
     # lower-sm120
     if arch in ("sm120", "sm121", ):
         if prefer_64 and num_sms >= 150 and blocks_64x64 < num_sms:  # m32-below-wave-150-sms
-            return 0, 99
+            return 0, 94
     # lower-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if prefer_64 and blocks_64x64 < num_sms // 2:  # m32-below-half-wave-hbm
-            return 0, 100
+            return 0, 95
     # rest
     if True:
         if prefer_64 and wide and N * K < 4_194_304 and blocks_32x64 >= num_sms:  # m32-small-wide
-            return 0, 101
+            return 0, 96
         if prefer_64:  # m64
-            return 1, 102
+            return 1, 97
         if True:  # m128
-            return 2, 103
+            return 2, 98
     return -1, -1
 
 
@@ -500,67 +531,67 @@ def decide_tile(arch, K, M, N, num_sms, tile_m):
     # mt32-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if tile_m == 32 and blocks_32x256 * 4 >= num_sms * 3 and blocks_32x256 <= num_sms:  # mt32-hbm-one-wide-wave
-            return 12, 104
+            return 12, 99
         if tile_m == 32:  # mt32-hbm
-            return 10, 105
+            return 10, 100
     # mt32-over-wave-sm86
     if arch in ("sm86", ):
         if over_wave_32x64 and m32 >= 3 and two_waves_32x128:  # mt32-over-wave-wide-sm86
-            return 5, 106
+            return 5, 101
     # mt32-over-wave
     if arch in ("sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if over_wave_32x64 and m32 >= 3 and two_waves_32x128 and K * 3 <= N:  # mt32-over-wave-three-times-wide
-            return 5, 107
+            return 5, 102
     # mt32-over-wave-rest
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if over_wave_32x64 and m32 >= 2:  # mt32-over-wave
-            return 4, 108
+            return 4, 103
         if over_wave_32x64 and blocks_32x64 < num_sms + num_sms // 5:  # mt32-just-over-wave
-            return 4, 109
+            return 4, 104
     # mt32-three-waves-sm86
     if arch in ("sm86", ):
         if tile_m == 32 and m32 == 1 and blocks_32x64 > num_sms * 3:  # mt32-three-waves-sm86
-            return 5, 110
+            return 5, 105
     # mt32-64x32
     if arch in ("sm86", "sm87", "sm89", "sm110", "unknown", ):
         if tile_m == 32 and blocks_64x32 <= num_sms:  # mt32-as-64x32
-            return 13, 111
+            return 13, 106
     # mt32-64x32-sm120
     if arch in ("sm120", "sm121", ):
         if tile_m == 32 and num_sms < 150 and blocks_64x32 <= num_sms:  # mt32-as-64x32-below-150-sms
-            return 13, 112
+            return 13, 107
     # mt32-rest
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 32 and blocks_32x128 * 3 >= num_sms * 2:  # mt32-two-thirds-wave
-            return 11, 113
+            return 11, 108
         if tile_m == 32:  # mt32
-            return 10, 114
+            return 10, 109
         if tile_m == 64 and K * 2 < N and num_sms >= 60 and quarter_to_three_quarters:  # mt64-quarter-to-three-quarter-wave
-            return 10, 115
+            return 10, 110
     # mt64-sm90
     if arch in ("sm90", ):
         if tile_m == 64:  # mt64-sm90
-            return 6, 116
+            return 6, 111
     # mt64-below-wave-tall
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 64 and blocks_64x128 < num_sms and K >= N:  # mt64-below-wave-tall
-            return 14, 117
+            return 14, 112
     # mt64-rest
     if arch in ("sm80", "sm86", "sm87", "sm89", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 64 and blocks_64x128 < num_sms:  # mt64-below-wave
-            return 6, 118
+            return 6, 113
         if tile_m == 64:  # mt64
-            return 7, 119
+            return 7, 114
     # mt128-sm86
     if arch in ("sm86", ):
         if num_sms <= 72 and blocks_128x128 >= num_sms // 2:  # mt128-half-wave-up-to-72-sms
-            return 9, 120
+            return 9, 115
     # mt128
     if True:
         if blocks_128x128 >= num_sms:  # mt128-one-wave
-            return 9, 121
+            return 9, 116
         if True:  # mt128-below-wave
-            return 8, 122
+            return 8, 117
     return -1, -1
 
 
@@ -569,25 +600,130 @@ def decide_repair(arch, K, tile, tile_kc, tile_mt, tile_nt):
     # blackwell-datacenter
     if arch in ("sm100", "sm103", "sm107", ):
         if odd_k:  # odd-k-sm100
-            return 8, 123
+            return 8, 118
     # hbm
     if arch in ("sm80", "sm90", ):
         if odd_k:  # odd-k-hbm
-            return 6, 124
+            return 6, 119
     # non-hbm
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if odd_k and tile_nt == 32:  # odd-k-64x32
-            return 6, 125
+            return 6, 120
         if odd_k and tile_mt == 32 and tile_nt == 64:  # odd-k-32x64
-            return 4, 126
+            return 4, 121
         if odd_k and tile_mt == 32:  # odd-k-32x128
-            return 5, 127
+            return 5, 122
         if odd_k:  # odd-k-64x64
-            return 6, 128
+            return 6, 123
     # unchanged
     if True:
         if True:  # unchanged
-            return tile, 129
+            return tile, 124
+    return -1, -1
+
+
+def decide_decode_tile(arch, K, M, N, num_sms):
+    blocks_64 = ((N + 63) // 64)
+    # decode
+    if arch in ("sm90", ):
+        if M <= 8 and K <= 1536:  # decode-8-k1536
+            return 15, 125
+        if M <= 8 and K <= 2048:  # decode-8-k2048
+            return 17, 126
+        if M <= 8 and K <= 3072:  # decode-8-k3072
+            return 16, 127
+        if M <= 8 and K <= 4096 and blocks_64 >= num_sms * 4:  # decode-8-k4096-four-waves
+            return 19, 128
+        if M <= 8 and K <= 4096:  # decode-8-k4096
+            return 18, 129
+        if M <= 8 and K <= 8192:  # decode-8-k8192
+            return 20, 130
+        if M <= 8 and K <= 14_336:  # decode-8-k14336
+            return 21, 131
+        if M <= 8:  # decode-8-long-k
+            return 22, 132
+        if M <= 16 and K <= 1536:  # decode-16-k1536
+            return 24, 133
+        if M <= 16 and K <= 2048:  # decode-16-k2048
+            return 23, 134
+        if M <= 16 and K <= 3072:  # decode-16-k3072
+            return 25, 135
+        if M <= 16 and K <= 4096 and blocks_64 >= num_sms:  # decode-16-k4096-one-wave
+            return 29, 136
+        if M <= 16 and K <= 4096:  # decode-16-k4096
+            return 26, 137
+        if M <= 16 and K <= 8192:  # decode-16-k8192
+            return 30, 138
+        if M <= 16 and K <= 14_336:  # decode-16-k14336
+            return 27, 139
+        if M <= 16:  # decode-16-long-k
+            return 28, 140
+        if K <= 2048:  # decode-32-k2048
+            return 31, 141
+        if K <= 4096:  # decode-32-k4096
+            return 32, 142
+        if K <= 8192:  # decode-32-k8192
+            return 33, 143
+        if True:  # decode-32-k16384
+            return 34, 144
+    return -1, -1
+
+
+def decide_wgmma_tile(arch, K, M, N, num_sms):
+    blocks_128 = ((N + 127) // 128)
+    blocks_192 = ((N + 191) // 192)
+    tiles_128 = ((M + 127) // 128) * blocks_128
+    tiles_128x192 = ((M + 127) // 128) * blocks_192
+    tiles_192 = ((M + 191) // 192) * blocks_128
+    tiles_224 = ((M + 223) // 224) * blocks_128
+    tiles_256 = ((M + 255) // 256) * blocks_128
+    quarter_wave = blocks_128 * 16 <= num_sms * 3
+    # wgmma
+    if arch in ("sm90", ):
+        if M > 4096:  # wgmma-beyond-4096-rows
+            return 39, 145
+        if M <= 32 and quarter_wave:  # wgmma-32-few-blocks
+            return 40, 146
+        if M <= 64 and quarter_wave:  # wgmma-64-few-blocks
+            return 35, 147
+        if M <= 64 and blocks_192 * 80 <= num_sms * 17:  # wgmma-64-four-parts
+            return 44, 148
+        if M <= 64 and blocks_128 * 2 <= num_sms:  # wgmma-64-two-parts
+            return 42, 149
+        if M <= 64 and blocks_192 * 2 <= num_sms:  # wgmma-64-two-wide-parts
+            return 43, 150
+        if M <= 64 and blocks_128 <= num_sms:  # wgmma-64-one-wave
+            return 41, 151
+        if M <= 64:  # wgmma-64-rest
+            return 45, 152
+        if M <= 128 and quarter_wave:  # wgmma-128-few-blocks
+            return 49, 153
+        if M <= 128 and blocks_128 * 4 <= num_sms:  # wgmma-128-three-parts
+            return 48, 154
+        if M <= 128 and blocks_128 * 2 <= num_sms:  # wgmma-128-two-parts
+            return 47, 155
+        if M <= 128 and blocks_192 * 2 <= num_sms and blocks_192 * 8 >= num_sms * 3:  # wgmma-128-two-wide-parts
+            return 36, 156
+        if M <= 128:  # wgmma-128-rest
+            return 46, 157
+        if M <= 256 and tiles_128 * 4 <= num_sms:  # wgmma-256-few-blocks
+            return 42, 158
+        if tiles_128 * 2 <= num_sms:  # wgmma-half-wave
+            return 47, 159
+        if M <= 256 and tiles_128x192 * 2 <= num_sms:  # wgmma-256-two-wide-parts
+            return 36, 160
+        if M <= 256:  # wgmma-256-rest
+            return 39, 161
+        if tiles_128 <= num_sms and K <= 2048:  # wgmma-one-wave-short-k
+            return 46, 162
+        if tiles_256 * 2 <= num_sms:  # wgmma-two-parts
+            return 39, 163
+        if tiles_192 <= num_sms:  # wgmma-one-wave-192
+            return 37, 164
+        if tiles_224 <= num_sms:  # wgmma-one-wave-224
+            return 38, 165
+        if True:  # wgmma-rest
+            return 39, 166
     return -1, -1
 
 
@@ -603,7 +739,7 @@ def decide(arch, M, N, K, num_sms, blocksize, dtype, quant_type, ):
     result["path"] = (VALUES_path[path], RULES[rule]) if rule >= 0 else (None, None)
     engine = rule = -1
     if path == 0:
-        engine, rule = decide_engine(arch, K, M, N, dtype, num_sms)
+        engine, rule = decide_engine(arch, K, M, N, blocksize, dtype, num_sms)
     result["engine"] = (VALUES_engine[engine], RULES[rule]) if rule >= 0 else (None, None)
     simt_tile = rule = -1
     if path == 0 and engine == 0:
@@ -623,4 +759,12 @@ def decide(arch, M, N, K, num_sms, blocksize, dtype, quant_type, ):
     if path == 0 and engine == 1:
         repair, rule = decide_repair(arch, K, tile, kField_kc[tile], kField_mt[tile], kField_nt[tile])
     result["repair"] = (VALUES_repair[repair], RULES[rule]) if rule >= 0 else (None, None)
+    decode_tile = rule = -1
+    if path == 0 and engine == 2:
+        decode_tile, rule = decide_decode_tile(arch, K, M, N, num_sms)
+    result["decode_tile"] = (VALUES_decode_tile[decode_tile], RULES[rule]) if rule >= 0 else (None, None)
+    wgmma_tile = rule = -1
+    if path == 0 and engine == 3:
+        wgmma_tile, rule = decide_wgmma_tile(arch, K, M, N, num_sms)
+    result["wgmma_tile"] = (VALUES_wgmma_tile[wgmma_tile], RULES[rule]) if rule >= 0 else (None, None)
     return result

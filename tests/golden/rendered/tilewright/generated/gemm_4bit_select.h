@@ -83,12 +83,16 @@ enum class Engine : int {
   kNone = -1,
   k_simt = 0,
   k_mma_m16n8k16 = 1,
+  k_decode = 2,
+  k_wgmma = 3,
 };
 
 inline const char* engine_name(Engine engine) {
   constexpr const char* kNames[] = {
       "simt",
       "mma_m16n8k16",
+      "decode",
+      "wgmma",
   };
   return engine == Engine::kNone ? "none" : kNames[static_cast<int>(engine)];
 }
@@ -109,8 +113,43 @@ enum class Tile : int {
   k32x256_128 = 12,
   k64x32_128 = 13,
   k64x64_128 = 14,
+  kD8_k3_c1 = 15,
+  kD8_k3_c2 = 16,
+  kD8_k4_c1 = 17,
+  kD8_k4_c2 = 18,
+  kD8_k8_c1 = 19,
+  kD8_k8_c2 = 20,
+  kD8_k14_c2 = 21,
+  kD8_k14_c4 = 22,
+  kD16_k2_c2 = 23,
+  kD16_k3_c1 = 24,
+  kD16_k3_c2 = 25,
+  kD16_k4_c2 = 26,
+  kD16_k7_c4 = 27,
+  kD16_k7_c8 = 28,
+  kD16_k8_c1 = 29,
+  kD16_k8_c2 = 30,
+  kD32_k4_c1 = 31,
+  kD32_k4_c2 = 32,
+  kD32_k4_c4 = 33,
+  kD32_k4_c8 = 34,
+  kW64x64_64_s4 = 35,
+  kW128x192_64_s2 = 36,
+  kW192x128_64_c2 = 37,
+  kW224x128_64_c2 = 38,
+  kW256x128_64_s2 = 39,
+  kW32x64_128_s4 = 40,
+  kW64x128_128 = 41,
+  kW64x128_128_s2 = 42,
+  kW64x192_128_s2 = 43,
+  kW64x192_128_s4 = 44,
+  kW64x256_128 = 45,
+  kW128x128_128 = 46,
+  kW128x128_128_s2 = 47,
+  kW128x128_128_s3 = 48,
+  kW128x128_128_s4 = 49,
 };
-inline constexpr int kTileCount = 15;
+inline constexpr int kTileCount = 50;
 
 struct TileInfo {
   const char* name;
@@ -134,6 +173,41 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"32x256-128", static_cast<int>(Engine::k_mma_m16n8k16), 0xf1u, 0x3u},
     {"64x32-128", static_cast<int>(Engine::k_mma_m16n8k16), 0x70eu, 0x3u},
     {"64x64-128", static_cast<int>(Engine::k_mma_m16n8k16), 0x70eu, 0x3u},
+    {"d8-k3-c1", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d8-k3-c2", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d8-k4-c1", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d8-k4-c2", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d8-k8-c1", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d8-k8-c2", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d8-k14-c2", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d8-k14-c4", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d16-k2-c2", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d16-k3-c1", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d16-k3-c2", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d16-k4-c2", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d16-k7-c4", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d16-k7-c8", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d16-k8-c1", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d16-k8-c2", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d32-k4-c1", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d32-k4-c2", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d32-k4-c4", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"d32-k4-c8", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"w64x64-64-s4", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w128x192-64-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w192x128-64-c2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w224x128-64-c2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w256x128-64-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w32x64-128-s4", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w64x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w64x128-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w64x192-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w64x192-128-s4", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w64x256-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w128x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w128x128-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w128x128-128-s3", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w128x128-128-s4", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
 };
 
 inline const char* tile_name(Tile tile) { return kTiles[static_cast<int>(tile)].name; }
@@ -173,8 +247,10 @@ enum class Layer : int {
   k_tile_m = 3,
   k_tile = 4,
   k_repair = 5,
+  k_decode_tile = 6,
+  k_wgmma_tile = 7,
 };
-inline constexpr int kLayerCount = 6;
+inline constexpr int kLayerCount = 8;
 
 // values: per layer, the index of its outcome (of the tile in Tile for tile layers), -1 if the layer did not apply.
 // rules: per layer, the index of the rule in rule_id, -1 likewise.
@@ -186,11 +262,10 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 130;
+inline constexpr int kRuleCount = 167;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
-      "above-1536-rows",
       "k-multiple-16",
       "k-multiple-32",
       "k-multiple-64",
@@ -200,6 +275,10 @@ inline const char* rule_id(int rule) {
       "k-multiple-1024",
       "k-multiple-2048",
       "k-multiple-4096",
+      "hopper-custom",
+      "hopper-f32",
+      "hopper-odd-blocks",
+      "above-1536-rows",
       "four-rows",
       "f32",
       "jetson-never",
@@ -209,15 +288,12 @@ inline const char* rule_id(int rule) {
       "sm100-below-one-wave",
       "sm80-small-wide-below-third-wave",
       "sm80-small-wide",
-      "sm90-small-wide-below-third-wave",
-      "sm90-small-wide",
       "small-wide-one-wave",
       "small-wide-much-work-per-sm",
       "small-wide",
       "sm80-small-eighth-wave",
       "sm80-small-quarter-wave",
       "sm80-small-quarter-wave-short",
-      "sm90-small-quarter-wave",
       "small-quarter-wave-short",
       "small-quarter-wave",
       "small-half-wave",
@@ -225,8 +301,6 @@ inline const char* rule_id(int rule) {
       "above-512-rows",
       "sm80-six-rows-tall",
       "sm80-six-rows-square",
-      "sm90-six-rows-tall",
-      "sm90-six-rows-square",
       "seven-rows",
       "sm80-three-waves",
       "sm80-one-wave-short",
@@ -240,12 +314,6 @@ inline const char* rule_id(int rule) {
       "sm86-one-wave",
       "sm86-half-wave",
       "sm86-rest",
-      "sm90-three-waves",
-      "sm90-two-waves",
-      "sm90-one-wave",
-      "sm90-half-wave-tall",
-      "sm90-half-wave",
-      "sm90-rest",
       "gb10-full-wave",
       "sm120-three-waves",
       "sm120-two-waves",
@@ -270,6 +338,9 @@ inline const char* rule_id(int rule) {
       "shared-very-tall",
       "shared-few-blocks",
       "shared-rest",
+      "hopper-16-rows",
+      "hopper-32-rows",
+      "hopper-rest",
       "simt-f32",
       "simt-three-rows",
       "simt-high-bandwidth-m4",
@@ -320,15 +391,57 @@ inline const char* rule_id(int rule) {
       "odd-k-32x128",
       "odd-k-64x64",
       "unchanged",
+      "decode-8-k1536",
+      "decode-8-k2048",
+      "decode-8-k3072",
+      "decode-8-k4096-four-waves",
+      "decode-8-k4096",
+      "decode-8-k8192",
+      "decode-8-k14336",
+      "decode-8-long-k",
+      "decode-16-k1536",
+      "decode-16-k2048",
+      "decode-16-k3072",
+      "decode-16-k4096-one-wave",
+      "decode-16-k4096",
+      "decode-16-k8192",
+      "decode-16-k14336",
+      "decode-16-long-k",
+      "decode-32-k2048",
+      "decode-32-k4096",
+      "decode-32-k8192",
+      "decode-32-k16384",
+      "wgmma-beyond-4096-rows",
+      "wgmma-32-few-blocks",
+      "wgmma-64-few-blocks",
+      "wgmma-64-four-parts",
+      "wgmma-64-two-parts",
+      "wgmma-64-two-wide-parts",
+      "wgmma-64-one-wave",
+      "wgmma-64-rest",
+      "wgmma-128-few-blocks",
+      "wgmma-128-three-parts",
+      "wgmma-128-two-parts",
+      "wgmma-128-two-wide-parts",
+      "wgmma-128-rest",
+      "wgmma-256-few-blocks",
+      "wgmma-half-wave",
+      "wgmma-256-two-wide-parts",
+      "wgmma-256-rest",
+      "wgmma-one-wave-short-k",
+      "wgmma-two-parts",
+      "wgmma-one-wave-192",
+      "wgmma-one-wave-224",
+      "wgmma-rest",
   };
   return rule < 0 ? "" : kIds[rule];
 }
 
 namespace rules {
 
-inline constexpr int64_t kField_kc[kTileCount] = { 0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128 };
-inline constexpr int64_t kField_mt[kTileCount] = { 0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64 };
-inline constexpr int64_t kField_nt[kTileCount] = { 0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64 };
+inline constexpr int64_t kField_kc[kTileCount] = { 0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128 };
+inline constexpr int64_t kField_mt[kTileCount] = { 0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 128, 192, 224, 256, 32, 64, 64, 64, 64, 64, 128, 128, 128, 128 };
+inline constexpr int64_t kField_nt[kTileCount] = { 0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 192, 128, 128, 128, 64, 128, 128, 192, 192, 256, 128, 128, 128, 128 };
 
 inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t num_sms) {
   [[maybe_unused]] const int64_t n_blocks = ((N + 63) / 64);
@@ -347,141 +460,144 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
   [[maybe_unused]] const bool small_other = small && !wide;
   // limits: all
   if ((arch & 0xfffu) != 0) {
-    if (M > 1536) {  // above-1536-rows
+    if (K % 16 != 0) {  // k-multiple-16
       rule = 0;
       return 1;
     }
-    if (K % 16 != 0) {  // k-multiple-16
+    if (blocksize >= 32 && K % 32 != 0) {  // k-multiple-32
       rule = 1;
       return 1;
     }
-    if (blocksize >= 32 && K % 32 != 0) {  // k-multiple-32
+    if (blocksize >= 64 && K % 64 != 0) {  // k-multiple-64
       rule = 2;
       return 1;
     }
-    if (blocksize >= 64 && K % 64 != 0) {  // k-multiple-64
+    if (blocksize >= 128 && K % 128 != 0) {  // k-multiple-128
       rule = 3;
       return 1;
     }
-    if (blocksize >= 128 && K % 128 != 0) {  // k-multiple-128
+    if (blocksize >= 256 && K % 256 != 0) {  // k-multiple-256
       rule = 4;
       return 1;
     }
-    if (blocksize >= 256 && K % 256 != 0) {  // k-multiple-256
+    if (blocksize >= 512 && K % 512 != 0) {  // k-multiple-512
       rule = 5;
       return 1;
     }
-    if (blocksize >= 512 && K % 512 != 0) {  // k-multiple-512
+    if (blocksize >= 1024 && K % 1024 != 0) {  // k-multiple-1024
       rule = 6;
       return 1;
     }
-    if (blocksize >= 1024 && K % 1024 != 0) {  // k-multiple-1024
+    if (blocksize >= 2048 && K % 2048 != 0) {  // k-multiple-2048
       rule = 7;
       return 1;
     }
-    if (blocksize >= 2048 && K % 2048 != 0) {  // k-multiple-2048
+    if (blocksize >= 4096 && K % 4096 != 0) {  // k-multiple-4096
       rule = 8;
       return 1;
     }
-    if (blocksize >= 4096 && K % 4096 != 0) {  // k-multiple-4096
+  }
+  // hopper: sm90
+  if ((arch & 0x10u) != 0) {
+    if (dtype != 2 /* f32 */ && K % 64 == 0 && blocksize != 32) {  // hopper-custom
       rule = 9;
+      return 0;
+    }
+  }
+  // hopper-rest: sm90
+  if ((arch & 0x10u) != 0) {
+    if (dtype == 2 /* f32 */) {  // hopper-f32
+      rule = 10;
+      return M <= 7 ? 0 : 1;
+    }
+    if (true) {  // hopper-odd-blocks
+      rule = 11;
+      return M <= 64 ? 0 : 1;
+    }
+  }
+  // rows: sm80 sm86 sm87 sm89 sm100 sm103 sm107 sm110 sm120 sm121 unknown
+  if ((arch & 0xfefu) != 0) {
+    if (M > 1536) {  // above-1536-rows
+      rule = 12;
       return 1;
     }
   }
-  // floor: all
-  if ((arch & 0xfffu) != 0) {
+  // floor: sm80 sm86 sm87 sm89 sm100 sm103 sm107 sm110 sm120 sm121 unknown
+  if ((arch & 0xfefu) != 0) {
     if (M <= 4) {  // four-rows
-      rule = 10;
+      rule = 13;
       return 0;
     }
     if (dtype == 2 /* f32 */) {  // f32
-      rule = 11;
+      rule = 14;
       return M <= 7 ? 0 : 1;
     }
   }
   // jetson: sm87 sm110
   if ((arch & 0x104u) != 0) {
     if (true) {  // jetson-never
-      rule = 12;
+      rule = 15;
       return 1;
     }
   }
   // blackwell-datacenter: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (n_blocks >= num_sms * 3) {  // sm100-three-waves
-      rule = 13;
+      rule = 16;
       return M <= 32 ? 0 : 1;
     }
     if (full_wave && K >= N) {  // sm100-one-wave-tall
-      rule = 14;
+      rule = 17;
       return 1;
     }
     if (full_wave) {  // sm100-one-wave
-      rule = 15;
+      rule = 18;
       return M <= 8 ? 0 : 1;
     }
     if (true) {  // sm100-below-one-wave
-      rule = 16;
+      rule = 19;
       return 1;
     }
   }
   // small-wide-sm80: sm80
   if ((arch & 0x1u) != 0) {
     if (small_wide && n_blocks * 3 < num_sms) {  // sm80-small-wide-below-third-wave
-      rule = 17;
+      rule = 20;
       return M <= 1536 ? 0 : 1;
     }
     if (small_wide) {  // sm80-small-wide
-      rule = 18;
+      rule = 21;
       return M <= 512 ? 0 : 1;
-    }
-  }
-  // small-wide-sm90: sm90
-  if ((arch & 0x10u) != 0) {
-    if (small_wide && n_blocks * 3 < num_sms) {  // sm90-small-wide-below-third-wave
-      rule = 19;
-      return M <= 512 ? 0 : 1;
-    }
-    if (small_wide) {  // sm90-small-wide
-      rule = 20;
-      return M <= 320 ? 0 : 1;
     }
   }
   // small-wide: sm86 sm89 sm120 sm121 unknown
   if ((arch & 0xe0au) != 0) {
     if (small_wide && full_wave) {  // small-wide-one-wave
-      rule = 21;
+      rule = 22;
       return M <= 320 ? 0 : 1;
     }
     if (small_wide && n_blocks * K > num_sms * 320) {  // small-wide-much-work-per-sm
-      rule = 22;
+      rule = 23;
       return M <= 192 ? 0 : 1;
     }
     if (small_wide) {  // small-wide
-      rule = 23;
+      rule = 24;
       return M <= 320 ? 0 : 1;
     }
   }
   // small-other-sm80: sm80
   if ((arch & 0x1u) != 0) {
     if (small_other && n_blocks * 8 <= num_sms && K >= N) {  // sm80-small-eighth-wave
-      rule = 24;
+      rule = 25;
       return M <= 32 ? 0 : 1;
     }
     if (small_other && fits_quarter_wave && K >= N) {  // sm80-small-quarter-wave
-      rule = 25;
+      rule = 26;
       return M <= 128 ? 0 : 1;
     }
     if (small_other && fits_quarter_wave) {  // sm80-small-quarter-wave-short
-      rule = 26;
-      return M <= 384 ? 0 : 1;
-    }
-  }
-  // small-quarter-wave-sm90: sm90
-  if ((arch & 0x10u) != 0) {
-    if (small_other && fits_quarter_wave) {  // sm90-small-quarter-wave
       rule = 27;
-      return M <= 32 ? 0 : 1;
+      return M <= 384 ? 0 : 1;
     }
   }
   // small-quarter-wave: sm86 sm89 sm120 sm121 unknown
@@ -495,8 +611,8 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
       return M <= 23 ? 0 : 1;
     }
   }
-  // small-rest: sm80 sm86 sm89 sm90 sm120 sm121 unknown
-  if ((arch & 0xe1bu) != 0) {
+  // small-rest: sm80 sm86 sm89 sm120 sm121 unknown
+  if ((arch & 0xe0bu) != 0) {
     if (small_other && fits_half_wave) {  // small-half-wave
       rule = 30;
       return M <= 16 ? 0 : 1;
@@ -521,287 +637,266 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
       return 1;
     }
   }
-  // tiny-m-sm90: sm90
-  if ((arch & 0x10u) != 0) {
-    if (six_or_seven_rows && n_blocks >= 36 && tall && below_three_quarters) {  // sm90-six-rows-tall
-      rule = 35;
-      return 1;
-    }
-    if (six_or_seven_rows && n_blocks >= 36 && K == N && below_three_quarters && n_blocks * 5 >= num_sms * 3) {  // sm90-six-rows-square
-      rule = 36;
-      return 1;
-    }
-  }
-  // tiny-m: sm80 sm86 sm89 sm90 sm120 sm121 unknown
-  if ((arch & 0xe1bu) != 0) {
+  // tiny-m: sm80 sm86 sm89 sm120 sm121 unknown
+  if ((arch & 0xe0bu) != 0) {
     if (M <= 7) {  // seven-rows
-      rule = 37;
+      rule = 35;
       return 0;
     }
   }
   // large-sm80: sm80
   if ((arch & 0x1u) != 0) {
     if (n_blocks >= num_sms * 3) {  // sm80-three-waves
-      rule = 38;
+      rule = 36;
       return M <= 128 ? 0 : 1;
     }
     if (full_wave && K < N) {  // sm80-one-wave-short
-      rule = 39;
+      rule = 37;
       return M <= 64 ? 0 : 1;
     }
     if (full_wave) {  // sm80-one-wave
-      rule = 40;
+      rule = 38;
       return M <= 32 ? 0 : 1;
     }
     if (K >= N * 3 && n_blocks * 4 > num_sms) {  // sm80-three-times-tall
-      rule = 41;
+      rule = 39;
       return 1;
     }
     if (K == N && n_blocks >= 48 && n_blocks * 5 < num_sms * 3) {  // sm80-square
-      rule = 42;
+      rule = 40;
       return 1;
     }
     if (n_blocks * 2 < num_sms && short_or_square) {  // sm80-below-half-wave-short
-      rule = 43;
+      rule = 41;
       return M <= 128 ? 0 : 1;
     }
     if (n_blocks * 2 < num_sms && n_blocks * 3 >= num_sms) {  // sm80-third-to-half-wave-tall
-      rule = 44;
+      rule = 42;
       return 1;
     }
     if (half_wave && K < N) {  // sm80-half-wave-short
-      rule = 45;
+      rule = 43;
       return M <= 128 ? 0 : 1;
     }
     if (true) {  // sm80-rest
-      rule = 46;
+      rule = 44;
       return M <= 16 ? 0 : 1;
     }
   }
   // large-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (full_wave) {  // sm86-one-wave
-      rule = 47;
+      rule = 45;
       return M <= 128 ? 0 : 1;
     }
     if (half_wave) {  // sm86-half-wave
-      rule = 48;
+      rule = 46;
       return M <= 64 ? 0 : 1;
     }
     if (true) {  // sm86-rest
-      rule = 49;
+      rule = 47;
       return M <= 16 ? 0 : 1;
-    }
-  }
-  // large-sm90: sm90
-  if ((arch & 0x10u) != 0) {
-    if (n_blocks >= num_sms * 3) {  // sm90-three-waves
-      rule = 50;
-      return M <= 64 ? 0 : 1;
-    }
-    if (n_blocks >= num_sms * 2) {  // sm90-two-waves
-      rule = 51;
-      return M <= 48 ? 0 : 1;
-    }
-    if (full_wave) {  // sm90-one-wave
-      rule = 52;
-      return M <= 32 ? 0 : 1;
-    }
-    if (half_wave && K >= N && below_three_quarters) {  // sm90-half-wave-tall
-      rule = 53;
-      return 1;
-    }
-    if (half_wave) {  // sm90-half-wave
-      rule = 54;
-      return M <= 16 ? 0 : 1;
-    }
-    if (true) {  // sm90-rest
-      rule = 55;
-      return 1;
     }
   }
   // gb10: sm121
   if ((arch & 0x400u) != 0) {
     if (full_wave) {  // gb10-full-wave
-      rule = 56;
+      rule = 48;
       return M <= 256 ? 0 : 1;
     }
   }
   // large-sm120: sm120
   if ((arch & 0x200u) != 0) {
     if (n_blocks >= num_sms * 3) {  // sm120-three-waves
-      rule = 57;
+      rule = 49;
       return M <= 256 ? 0 : 1;
     }
     if (n_blocks >= num_sms * 2) {  // sm120-two-waves
-      rule = 58;
+      rule = 50;
       return M <= 128 ? 0 : 1;
     }
     if (n_blocks * 5 >= num_sms * 4 && K >= N) {  // sm120-four-fifths-wave-tall
-      rule = 59;
+      rule = 51;
       return M <= 96 ? 0 : 1;
     }
     if (n_blocks * 5 >= num_sms * 4) {  // sm120-four-fifths-wave
-      rule = 60;
+      rule = 52;
       return M <= 64 ? 0 : 1;
     }
     if (half_wave && !wide && n_blocks >= 128) {  // sm120-half-wave-128-blocks
-      rule = 61;
+      rule = 53;
       return M <= 64 ? 0 : 1;
     }
     if (half_wave) {  // sm120-half-wave
-      rule = 62;
+      rule = 54;
       return M <= 8 ? 0 : 1;
     }
     if (very_tall && n_blocks > 64) {  // sm120-very-tall
-      rule = 63;
+      rule = 55;
       return M <= 16 ? 0 : 1;
     }
     if (true) {  // sm120-rest
-      rule = 64;
+      rule = 56;
       return M <= 8 ? 0 : 1;
     }
   }
   // large-shared: sm89 sm121 unknown
   if ((arch & 0xc08u) != 0) {
     if (n_blocks >= num_sms * 3) {  // shared-three-waves
-      rule = 65;
+      rule = 57;
       return M <= 256 ? 0 : 1;
     }
     if (n_blocks >= num_sms * 2) {  // shared-two-waves
-      rule = 66;
+      rule = 58;
       return M <= 128 ? 0 : 1;
     }
     if (n_blocks * 5 >= num_sms * 4 && very_tall) {  // shared-four-fifths-wave-very-tall
-      rule = 67;
+      rule = 59;
       return M <= 128 ? 0 : 1;
     }
     if (n_blocks * 5 >= num_sms * 4 && n_blocks >= 200) {  // shared-four-fifths-wave-200-blocks
-      rule = 68;
+      rule = 60;
       return M <= 128 ? 0 : 1;
     }
     if (n_blocks * 5 >= num_sms * 4 && K >= N && num_sms >= 60) {  // shared-four-fifths-wave-tall-60-sms
-      rule = 69;
+      rule = 61;
       return M <= 128 ? 0 : 1;
     }
     if (n_blocks * 5 >= num_sms * 4 && K >= N) {  // shared-four-fifths-wave-tall
-      rule = 70;
+      rule = 62;
       return M <= 32 ? 0 : 1;
     }
     if (n_blocks * 5 >= num_sms * 4) {  // shared-four-fifths-wave
-      rule = 71;
+      rule = 63;
       return M <= 64 ? 0 : 1;
     }
     if (half_wave && very_tall) {  // shared-half-wave-very-tall
-      rule = 72;
+      rule = 64;
       return M <= 64 ? 0 : 1;
     }
     if (half_wave && n_blocks >= 64) {  // shared-half-wave-64-blocks
-      rule = 73;
+      rule = 65;
       return M <= 8 ? 0 : 1;
     }
     if (half_wave) {  // shared-half-wave
-      rule = 74;
+      rule = 66;
       return M <= 32 ? 0 : 1;
     }
     if (tall && n_blocks <= 48 && K >= N * 3) {  // shared-few-blocks-three-times-tall
-      rule = 75;
+      rule = 67;
       return M <= 12 ? 0 : 1;
     }
     if (tall && n_blocks <= 48) {  // shared-few-blocks-tall
-      rule = 76;
+      rule = 68;
       return M <= 10 ? 0 : 1;
     }
     if (very_tall) {  // shared-very-tall
-      rule = 77;
+      rule = 69;
       return M <= 16 ? 0 : 1;
     }
     if (n_blocks < 48) {  // shared-few-blocks
-      rule = 78;
+      rule = 70;
       return M <= 16 ? 0 : 1;
     }
     if (true) {  // shared-rest
-      rule = 79;
+      rule = 71;
       return M <= 8 ? 0 : 1;
     }
   }
   return -1;
 }
 
-inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t dtype, int64_t num_sms) {
+inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t num_sms) {
   [[maybe_unused]] const int64_t mma_blocks = ((M + 31) / 32) * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t blocks_128 = ((N + 127) / 128);
+  [[maybe_unused]] const bool hopper_ready = dtype != 2 /* f32 */ && K % 64 == 0 && blocksize != 32;
+  // hopper: sm90
+  if ((arch & 0x10u) != 0) {
+    if (hopper_ready && M <= 16 && K <= 28672) {  // hopper-16-rows
+      rule = 72;
+      return 2;
+    }
+    if (hopper_ready && M >= 17 && M <= 32 && K <= 16384 && blocks_128 * 16 > num_sms * 3) {  // hopper-32-rows
+      rule = 73;
+      return 2;
+    }
+    if (hopper_ready) {  // hopper-rest
+      rule = 74;
+      return 3;
+    }
+  }
   // simt-first: all
   if ((arch & 0xfffu) != 0) {
     if (dtype == 2 /* f32 */) {  // simt-f32
-      rule = 80;
+      rule = 75;
       return 0;
     }
     if (M <= 3) {  // simt-three-rows
-      rule = 81;
+      rule = 76;
       return 0;
     }
   }
   // high-bandwidth-m4: sm86 sm89 sm120
   if ((arch & 0x20au) != 0) {
     if (M == 4 && num_sms >= 48) {  // simt-high-bandwidth-m4
-      rule = 82;
+      rule = 77;
       return 0;
     }
   }
   // undersubscribed: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 8 && mma_blocks * 3 <= num_sms * 2) {  // simt-two-thirds-wave
-      rule = 83;
+      rule = 78;
       return 0;
     }
   }
   // undersubscribed-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (M == 4 && mma_blocks <= num_sms) {  // simt-hbm-m4
-      rule = 84;
+      rule = 79;
       return 0;
     }
   }
   // wide-n-sm89: sm89
   if ((arch & 0x8u) != 0) {
     if (M <= 6 && mma_blocks >= num_sms && num_sms >= 60) {  // simt-wide-n-sm89
-      rule = 85;
+      rule = 80;
       return 0;
     }
   }
   // wide-n: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (M <= 6 && mma_blocks >= num_sms && num_sms >= 48) {  // simt-wide-n
-      rule = 86;
+      rule = 81;
       return 0;
     }
   }
   // tall-k: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (K > N && M <= 17 && mma_blocks * 3 < num_sms) {  // simt-tall-k
-      rule = 87;
+      rule = 82;
       return 0;
     }
   }
   // simt-last: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 16 && mma_blocks * 4 <= num_sms) {  // simt-quarter-wave
-      rule = 88;
+      rule = 83;
       return 0;
     }
     if (M <= 32 && mma_blocks * 8 <= num_sms) {  // simt-eighth-wave
-      rule = 89;
+      rule = 84;
       return 0;
     }
     if (K % 64 != 0) {  // simt-k-tail
-      rule = 90;
+      rule = 85;
       return 0;
     }
   }
   // default: all
   if ((arch & 0xfffu) != 0) {
     if (true) {  // mma
-      rule = 91;
+      rule = 86;
       return 1;
     }
   }
@@ -812,19 +907,19 @@ inline int64_t decide_simt_tile([[maybe_unused]] uint32_t arch, int16_t& rule, i
   // rows: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 1) {  // simt-rows-1
-      rule = 92;
+      rule = 87;
       return 0;
     }
     if (M <= 2) {  // simt-rows-2
-      rule = 93;
+      rule = 88;
       return 1;
     }
     if (M <= 4) {  // simt-rows-4
-      rule = 94;
+      rule = 89;
       return 2;
     }
     if (true) {  // simt-rows-8
-      rule = 95;
+      rule = 90;
       return 3;
     }
   }
@@ -848,47 +943,47 @@ inline int64_t decide_tile_m([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // short: all
   if ((arch & 0xfffu) != 0) {
     if (M < 48 && !extra_row_busy) {  // m32-short
-      rule = 96;
+      rule = 91;
       return 0;
     }
     if (M <= 128 && !extra_row_adequate && blocks_32x64 >= num_sms * 2 && less_rows_by_32) {  // m32-less-padding
-      rule = 97;
+      rule = 92;
       return 0;
     }
   }
   // raise-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (prefer_64 && num_sms <= 72 && K >= N && !half_tail && blocks_128x128 * 2 >= num_sms) {  // m128-sm86
-      rule = 98;
+      rule = 93;
       return 2;
     }
   }
   // lower-sm120: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (prefer_64 && num_sms >= 150 && blocks_64x64 < num_sms) {  // m32-below-wave-150-sms
-      rule = 99;
+      rule = 94;
       return 0;
     }
   }
   // lower-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (prefer_64 && blocks_64x64 < num_sms / 2) {  // m32-below-half-wave-hbm
-      rule = 100;
+      rule = 95;
       return 0;
     }
   }
   // rest: all
   if ((arch & 0xfffu) != 0) {
     if (prefer_64 && wide && N * K < 4194304 && blocks_32x64 >= num_sms) {  // m32-small-wide
-      rule = 101;
+      rule = 96;
       return 0;
     }
     if (prefer_64) {  // m64
-      rule = 102;
+      rule = 97;
       return 1;
     }
     if (true) {  // m128
-      rule = 103;
+      rule = 98;
       return 2;
     }
   }
@@ -913,115 +1008,115 @@ inline int64_t decide_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
   // mt32-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (tile_m == 32 && blocks_32x256 * 4 >= num_sms * 3 && blocks_32x256 <= num_sms) {  // mt32-hbm-one-wide-wave
-      rule = 104;
+      rule = 99;
       return 12;
     }
     if (tile_m == 32) {  // mt32-hbm
-      rule = 105;
+      rule = 100;
       return 10;
     }
   }
   // mt32-over-wave-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (over_wave_32x64 && m32 >= 3 && two_waves_32x128) {  // mt32-over-wave-wide-sm86
-      rule = 106;
+      rule = 101;
       return 5;
     }
   }
   // mt32-over-wave: sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0cu) != 0) {
     if (over_wave_32x64 && m32 >= 3 && two_waves_32x128 && K * 3 <= N) {  // mt32-over-wave-three-times-wide
-      rule = 107;
+      rule = 102;
       return 5;
     }
   }
   // mt32-over-wave-rest: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (over_wave_32x64 && m32 >= 2) {  // mt32-over-wave
-      rule = 108;
+      rule = 103;
       return 4;
     }
     if (over_wave_32x64 && blocks_32x64 < num_sms + num_sms / 5) {  // mt32-just-over-wave
-      rule = 109;
+      rule = 104;
       return 4;
     }
   }
   // mt32-three-waves-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (tile_m == 32 && m32 == 1 && blocks_32x64 > num_sms * 3) {  // mt32-three-waves-sm86
-      rule = 110;
+      rule = 105;
       return 5;
     }
   }
   // mt32-64x32: sm86 sm87 sm89 sm110 unknown
   if ((arch & 0x90eu) != 0) {
     if (tile_m == 32 && blocks_64x32 <= num_sms) {  // mt32-as-64x32
-      rule = 111;
+      rule = 106;
       return 13;
     }
   }
   // mt32-64x32-sm120: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (tile_m == 32 && num_sms < 150 && blocks_64x32 <= num_sms) {  // mt32-as-64x32-below-150-sms
-      rule = 112;
+      rule = 107;
       return 13;
     }
   }
   // mt32-rest: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (tile_m == 32 && blocks_32x128 * 3 >= num_sms * 2) {  // mt32-two-thirds-wave
-      rule = 113;
+      rule = 108;
       return 11;
     }
     if (tile_m == 32) {  // mt32
-      rule = 114;
+      rule = 109;
       return 10;
     }
     if (tile_m == 64 && K * 2 < N && num_sms >= 60 && quarter_to_three_quarters) {  // mt64-quarter-to-three-quarter-wave
-      rule = 115;
+      rule = 110;
       return 10;
     }
   }
   // mt64-sm90: sm90
   if ((arch & 0x10u) != 0) {
     if (tile_m == 64) {  // mt64-sm90
-      rule = 116;
+      rule = 111;
       return 6;
     }
   }
   // mt64-below-wave-tall: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (tile_m == 64 && blocks_64x128 < num_sms && K >= N) {  // mt64-below-wave-tall
-      rule = 117;
+      rule = 112;
       return 14;
     }
   }
   // mt64-rest: sm80 sm86 sm87 sm89 sm100 sm103 sm107 sm110 sm120 sm121 unknown
   if ((arch & 0xfefu) != 0) {
     if (tile_m == 64 && blocks_64x128 < num_sms) {  // mt64-below-wave
-      rule = 118;
+      rule = 113;
       return 6;
     }
     if (tile_m == 64) {  // mt64
-      rule = 119;
+      rule = 114;
       return 7;
     }
   }
   // mt128-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (num_sms <= 72 && blocks_128x128 >= num_sms / 2) {  // mt128-half-wave-up-to-72-sms
-      rule = 120;
+      rule = 115;
       return 9;
     }
   }
   // mt128: all
   if ((arch & 0xfffu) != 0) {
     if (blocks_128x128 >= num_sms) {  // mt128-one-wave
-      rule = 121;
+      rule = 116;
       return 9;
     }
     if (true) {  // mt128-below-wave
-      rule = 122;
+      rule = 117;
       return 8;
     }
   }
@@ -1033,41 +1128,232 @@ inline int64_t decide_repair([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // blackwell-datacenter: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (odd_k) {  // odd-k-sm100
-      rule = 123;
+      rule = 118;
       return 8;
     }
   }
   // hbm: sm80 sm90
   if ((arch & 0x11u) != 0) {
     if (odd_k) {  // odd-k-hbm
-      rule = 124;
+      rule = 119;
       return 6;
     }
   }
   // non-hbm: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (odd_k && tile_nt == 32) {  // odd-k-64x32
-      rule = 125;
+      rule = 120;
       return 6;
     }
     if (odd_k && tile_mt == 32 && tile_nt == 64) {  // odd-k-32x64
-      rule = 126;
+      rule = 121;
       return 4;
     }
     if (odd_k && tile_mt == 32) {  // odd-k-32x128
-      rule = 127;
+      rule = 122;
       return 5;
     }
     if (odd_k) {  // odd-k-64x64
-      rule = 128;
+      rule = 123;
       return 6;
     }
   }
   // unchanged: all
   if ((arch & 0xfffu) != 0) {
     if (true) {  // unchanged
-      rule = 129;
+      rule = 124;
       return tile;
+    }
+  }
+  return -1;
+}
+
+inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t num_sms) {
+  [[maybe_unused]] const int64_t blocks_64 = ((N + 63) / 64);
+  // decode: sm90
+  if ((arch & 0x10u) != 0) {
+    if (M <= 8 && K <= 1536) {  // decode-8-k1536
+      rule = 125;
+      return 15;
+    }
+    if (M <= 8 && K <= 2048) {  // decode-8-k2048
+      rule = 126;
+      return 17;
+    }
+    if (M <= 8 && K <= 3072) {  // decode-8-k3072
+      rule = 127;
+      return 16;
+    }
+    if (M <= 8 && K <= 4096 && blocks_64 >= num_sms * 4) {  // decode-8-k4096-four-waves
+      rule = 128;
+      return 19;
+    }
+    if (M <= 8 && K <= 4096) {  // decode-8-k4096
+      rule = 129;
+      return 18;
+    }
+    if (M <= 8 && K <= 8192) {  // decode-8-k8192
+      rule = 130;
+      return 20;
+    }
+    if (M <= 8 && K <= 14336) {  // decode-8-k14336
+      rule = 131;
+      return 21;
+    }
+    if (M <= 8) {  // decode-8-long-k
+      rule = 132;
+      return 22;
+    }
+    if (M <= 16 && K <= 1536) {  // decode-16-k1536
+      rule = 133;
+      return 24;
+    }
+    if (M <= 16 && K <= 2048) {  // decode-16-k2048
+      rule = 134;
+      return 23;
+    }
+    if (M <= 16 && K <= 3072) {  // decode-16-k3072
+      rule = 135;
+      return 25;
+    }
+    if (M <= 16 && K <= 4096 && blocks_64 >= num_sms) {  // decode-16-k4096-one-wave
+      rule = 136;
+      return 29;
+    }
+    if (M <= 16 && K <= 4096) {  // decode-16-k4096
+      rule = 137;
+      return 26;
+    }
+    if (M <= 16 && K <= 8192) {  // decode-16-k8192
+      rule = 138;
+      return 30;
+    }
+    if (M <= 16 && K <= 14336) {  // decode-16-k14336
+      rule = 139;
+      return 27;
+    }
+    if (M <= 16) {  // decode-16-long-k
+      rule = 140;
+      return 28;
+    }
+    if (K <= 2048) {  // decode-32-k2048
+      rule = 141;
+      return 31;
+    }
+    if (K <= 4096) {  // decode-32-k4096
+      rule = 142;
+      return 32;
+    }
+    if (K <= 8192) {  // decode-32-k8192
+      rule = 143;
+      return 33;
+    }
+    if (true) {  // decode-32-k16384
+      rule = 144;
+      return 34;
+    }
+  }
+  return -1;
+}
+
+inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t num_sms) {
+  [[maybe_unused]] const int64_t blocks_128 = ((N + 127) / 128);
+  [[maybe_unused]] const int64_t blocks_192 = ((N + 191) / 192);
+  [[maybe_unused]] const int64_t tiles_128 = ((M + 127) / 128) * blocks_128;
+  [[maybe_unused]] const int64_t tiles_128x192 = ((M + 127) / 128) * blocks_192;
+  [[maybe_unused]] const int64_t tiles_192 = ((M + 191) / 192) * blocks_128;
+  [[maybe_unused]] const int64_t tiles_224 = ((M + 223) / 224) * blocks_128;
+  [[maybe_unused]] const int64_t tiles_256 = ((M + 255) / 256) * blocks_128;
+  [[maybe_unused]] const bool quarter_wave = blocks_128 * 16 <= num_sms * 3;
+  // wgmma: sm90
+  if ((arch & 0x10u) != 0) {
+    if (M > 4096) {  // wgmma-beyond-4096-rows
+      rule = 145;
+      return 39;
+    }
+    if (M <= 32 && quarter_wave) {  // wgmma-32-few-blocks
+      rule = 146;
+      return 40;
+    }
+    if (M <= 64 && quarter_wave) {  // wgmma-64-few-blocks
+      rule = 147;
+      return 35;
+    }
+    if (M <= 64 && blocks_192 * 80 <= num_sms * 17) {  // wgmma-64-four-parts
+      rule = 148;
+      return 44;
+    }
+    if (M <= 64 && blocks_128 * 2 <= num_sms) {  // wgmma-64-two-parts
+      rule = 149;
+      return 42;
+    }
+    if (M <= 64 && blocks_192 * 2 <= num_sms) {  // wgmma-64-two-wide-parts
+      rule = 150;
+      return 43;
+    }
+    if (M <= 64 && blocks_128 <= num_sms) {  // wgmma-64-one-wave
+      rule = 151;
+      return 41;
+    }
+    if (M <= 64) {  // wgmma-64-rest
+      rule = 152;
+      return 45;
+    }
+    if (M <= 128 && quarter_wave) {  // wgmma-128-few-blocks
+      rule = 153;
+      return 49;
+    }
+    if (M <= 128 && blocks_128 * 4 <= num_sms) {  // wgmma-128-three-parts
+      rule = 154;
+      return 48;
+    }
+    if (M <= 128 && blocks_128 * 2 <= num_sms) {  // wgmma-128-two-parts
+      rule = 155;
+      return 47;
+    }
+    if (M <= 128 && blocks_192 * 2 <= num_sms && blocks_192 * 8 >= num_sms * 3) {  // wgmma-128-two-wide-parts
+      rule = 156;
+      return 36;
+    }
+    if (M <= 128) {  // wgmma-128-rest
+      rule = 157;
+      return 46;
+    }
+    if (M <= 256 && tiles_128 * 4 <= num_sms) {  // wgmma-256-few-blocks
+      rule = 158;
+      return 42;
+    }
+    if (tiles_128 * 2 <= num_sms) {  // wgmma-half-wave
+      rule = 159;
+      return 47;
+    }
+    if (M <= 256 && tiles_128x192 * 2 <= num_sms) {  // wgmma-256-two-wide-parts
+      rule = 160;
+      return 36;
+    }
+    if (M <= 256) {  // wgmma-256-rest
+      rule = 161;
+      return 39;
+    }
+    if (tiles_128 <= num_sms && K <= 2048) {  // wgmma-one-wave-short-k
+      rule = 162;
+      return 46;
+    }
+    if (tiles_256 * 2 <= num_sms) {  // wgmma-two-parts
+      rule = 163;
+      return 39;
+    }
+    if (tiles_192 <= num_sms) {  // wgmma-one-wave-192
+      rule = 164;
+      return 37;
+    }
+    if (tiles_224 <= num_sms) {  // wgmma-one-wave-224
+      rule = 165;
+      return 38;
+    }
+    if (true) {  // wgmma-rest
+      rule = 166;
+      return 39;
     }
   }
   return -1;
@@ -1088,7 +1374,7 @@ inline Decision select(Arch arch_value, const Problem& problem) {
   }
   [[maybe_unused]] int64_t engine = -1;
   if (path == 0 /* custom */) {
-    engine = decide_engine(arch, decision.rules[1], problem.K, problem.M, problem.N, static_cast<int64_t>(problem.dtype), problem.num_sms);
+    engine = decide_engine(arch, decision.rules[1], problem.K, problem.M, problem.N, problem.blocksize, static_cast<int64_t>(problem.dtype), problem.num_sms);
     decision.values[1] = static_cast<int16_t>(engine);
   }
   [[maybe_unused]] int64_t simt_tile = -1;
@@ -1112,11 +1398,23 @@ inline Decision select(Arch arch_value, const Problem& problem) {
     repair = decide_repair(arch, decision.rules[5], problem.K, tile, kField_kc[tile], kField_mt[tile], kField_nt[tile]);
     decision.values[5] = static_cast<int16_t>(repair);
   }
+  [[maybe_unused]] int64_t decode_tile = -1;
+  if (path == 0 /* custom */ && engine == 2 /* decode */) {
+    decode_tile = decide_decode_tile(arch, decision.rules[6], problem.K, problem.M, problem.N, problem.num_sms);
+    decision.values[6] = static_cast<int16_t>(decode_tile);
+  }
+  [[maybe_unused]] int64_t wgmma_tile = -1;
+  if (path == 0 /* custom */ && engine == 3 /* wgmma */) {
+    wgmma_tile = decide_wgmma_tile(arch, decision.rules[7], problem.K, problem.M, problem.N, problem.num_sms);
+    decision.values[7] = static_cast<int16_t>(wgmma_tile);
+  }
   if (decision.values[0] == 0) decision.path = Path::kCustom;
   int chosen = -1;
   if (decision.values[2] >= 0) chosen = decision.values[2];
   if (decision.values[4] >= 0) chosen = decision.values[4];
   if (decision.values[5] >= 0) chosen = decision.values[5];
+  if (decision.values[6] >= 0) chosen = decision.values[6];
+  if (decision.values[7] >= 0) chosen = decision.values[7];
   if (chosen < 0) {
     decision.path = Path::kFallback;
   } else {
@@ -1176,6 +1474,76 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
       return K % 128 == 0 && K % 32 == 0;
     case Tile::k64x64_128:
       return K % 128 == 0 && K % 32 == 0;
+    case Tile::kD8_k3_c1:
+      return K % 64 == 0 && M <= 8 && K <= 1536;
+    case Tile::kD8_k3_c2:
+      return K % 64 == 0 && M <= 8 && K <= 3072;
+    case Tile::kD8_k4_c1:
+      return K % 64 == 0 && M <= 8 && K <= 2048;
+    case Tile::kD8_k4_c2:
+      return K % 64 == 0 && M <= 8 && K <= 4096;
+    case Tile::kD8_k8_c1:
+      return K % 64 == 0 && M <= 8 && K <= 4096;
+    case Tile::kD8_k8_c2:
+      return K % 64 == 0 && M <= 8 && K <= 8192;
+    case Tile::kD8_k14_c2:
+      return K % 64 == 0 && M <= 8 && K <= 14336;
+    case Tile::kD8_k14_c4:
+      return K % 64 == 0 && M <= 8 && K <= 28672;
+    case Tile::kD16_k2_c2:
+      return K % 64 == 0 && M <= 16 && K <= 2048;
+    case Tile::kD16_k3_c1:
+      return K % 64 == 0 && M <= 16 && K <= 1536;
+    case Tile::kD16_k3_c2:
+      return K % 64 == 0 && M <= 16 && K <= 3072;
+    case Tile::kD16_k4_c2:
+      return K % 64 == 0 && M <= 16 && K <= 4096;
+    case Tile::kD16_k7_c4:
+      return K % 64 == 0 && M <= 16 && K <= 14336;
+    case Tile::kD16_k7_c8:
+      return K % 64 == 0 && M <= 16 && K <= 28672;
+    case Tile::kD16_k8_c1:
+      return K % 64 == 0 && M <= 16 && K <= 4096;
+    case Tile::kD16_k8_c2:
+      return K % 64 == 0 && M <= 16 && K <= 8192;
+    case Tile::kD32_k4_c1:
+      return K % 64 == 0 && M <= 32 && K <= 2048;
+    case Tile::kD32_k4_c2:
+      return K % 64 == 0 && M <= 32 && K <= 4096;
+    case Tile::kD32_k4_c4:
+      return K % 64 == 0 && M <= 32 && K <= 8192;
+    case Tile::kD32_k4_c8:
+      return K % 64 == 0 && M <= 32 && K <= 16384;
+    case Tile::kW64x64_64_s4:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW128x192_64_s2:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW192x128_64_c2:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW224x128_64_c2:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW256x128_64_s2:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW32x64_128_s4:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW64x128_128:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW64x128_128_s2:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW64x192_128_s2:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW64x192_128_s4:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW64x256_128:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW128x128_128:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW128x128_128_s2:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW128x128_128_s3:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW128x128_128_s4:
+      return K % 64 == 0 && blocksize != 32;
   }
   return false;
 }
