@@ -385,9 +385,7 @@ def launch_context(context: FamilyContext, dtypes: tuple[str, ...]) -> LaunchCon
     """The family's context with its instantiations, for the launch table."""
     entries = {instance.tile.id: instance.entries for instance in instance_contexts(context)}
     own = {f.name: getattr(context, f.name) for f in fields(context)}
-    return LaunchContext(
-        **own, tile_entries={t.id: entries.get(t.id, ()) for t in context.tiles}, dtype_words=dtypes
-    )
+    return LaunchContext(**own, tile_entries={t.id: entries.get(t.id, ()) for t in context.tiles}, dtype_words=dtypes)
 
 
 def group_contexts(sources: Iterable[tuple[str, tuple[Image, ...]]]) -> tuple[GroupContext, ...]:

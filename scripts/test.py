@@ -32,6 +32,8 @@ def check(python: Path, pytest_options: list[str]) -> list[str]:
         "types": ["mypy"],
         "specs": ["codegen", "validate"],
         "generated files": ["codegen", "render", "--check"],
+        "support matrix": ["codegen", "matrix", "--write", "README.md", "--check"],
+        "key reference": ["codegen", "reference", "--write", "specs/README.md", "--check"],
         "proofs": ["codegen", "prove"],
         "tests": ["pytest", *pytest_options],
     }

@@ -40,7 +40,8 @@ def command(
     Without arguments all claims of the folder are proved; CLAIM_ID picks some of them, --claim adds one, such as
     --claim 'rule-fires gb10-full-wave sm121' or --claim 'only-archs-change sm121'.
 
-    Exit status: 0 all proved, 1 a counterexample or an error, 2 an answer is unknown.
+    Exit status: 0 all proved, 1 a counterexample or an error, 2 an answer is unknown, or a claim that
+    was asked for by name needs a --base.
     """
     import math
 
@@ -70,7 +71,7 @@ def command(
     statuses = {v.status for v in verdicts}
     if "counterexample" in statuses:
         sys.exit(EXIT_COUNTEREXAMPLE)
-    if "unknown" in statuses:
+    if "unknown" in statuses or ("skipped" in statuses and (claim_ids or texts)):
         sys.exit(EXIT_UNKNOWN)
 
 

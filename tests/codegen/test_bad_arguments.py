@@ -52,6 +52,11 @@ def test_one_error_and_nothing_changed(folder: Path, words: str, code: int, text
     assert left == {p.relative_to(TOY): p.read_bytes() for p in TOY.rglob("*.yaml")}
 
 
+def test_a_claim_asked_for_by_name_is_not_passed_over_in_silence(folder: Path) -> None:
+    pytest.importorskip("z3")
+    assert "skipped" in _run("prove", "--claim", "only-archs-change sm80", cwd=folder, code=2)
+
+
 def test_an_empty_base_is_not_the_current_folder(folder: Path) -> None:
     assert "''" in _run("diff", "", cwd=folder, code=1)
 
