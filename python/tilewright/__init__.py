@@ -11,7 +11,7 @@ from . import _decisions, _ops, checkpoint
 from ._decisions import Decision
 from ._version import __version__
 from .convert import ConvertReport, convert
-from .explain import explain
+from .explain import Reasons, explain
 from .gemm import dequantize_4bit, gemm_4bit, quantize_4bit
 from .info import build_info
 from .linear import Linear4bit
@@ -22,6 +22,7 @@ __all__ = [
     "Decision",
     "Linear4bit",
     "QuantState",
+    "Reasons",
     "__version__",
     "build_info",
     "checkpoint",
