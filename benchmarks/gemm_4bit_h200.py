@@ -2,9 +2,10 @@
 
     python benchmarks/gemm_4bit_h200.py --out result.json [--quick]
 
-Weights are nf4, blocksize 64, and rotate through more memory than the L2 holds. A sample is one replay of a CUDA graph of
-many calls, divided by their number; peers take turns round by round, in reverse order on odd rounds. Needs torch with a
-GPU and the tilewright package with a native library; bitsandbytes is left out, and said to be, when it cannot be imported.
+Weights are nf4, blocksize 64, and rotate through more memory than the L2 holds. A sample is one replay of a CUDA graph
+of many calls, divided by their number; peers take turns round by round, in reverse order on odd rounds. Needs torch
+with a GPU and the tilewright package with a native library; bitsandbytes is left out, and said to be, when it cannot
+be imported.
 """
 
 from __future__ import annotations

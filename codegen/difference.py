@@ -269,10 +269,9 @@ class _Sides:
         for layer in moved:
             if all(isinstance(v, str) for v in self.head.layer_by_name[layer].values) and not self._tiles(layer):
                 return layer, f"{layer}: {_shown(before.values[layer])} -> {_shown(after.values[layer])}"
-        layer = moved[-1] if moved else ""
+        layer = moved[0] if moved else ""
         if before.tile != after.tile or not moved:
             return layer, f"tile: {_shown(before.tile)} -> {_shown(after.tile)}"
-        layer = moved[0]
         return layer, f"{layer}: {before.values[layer]} -> {after.values[layer]} (same tile)"
 
     def _tiles(self, layer: str) -> bool:

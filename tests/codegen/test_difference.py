@@ -101,6 +101,16 @@ EDITS = {
 }
 
 
+def test_a_changed_tile_is_told_with_the_rule_that_moved(tmp_path: Path) -> None:
+    head = load_tree(copy(tmp_path / "head", EDITS["tile"]))
+    found = compare(example(), head, "gemm_4bit", grid(archs=["sm89", "sm121"], num_sms="first"))
+    assert found.changed
+    for change in found.changes:
+        assert change.direction == f"tile: {change.before.tile} -> {change.after.tile}"
+        assert change.before.tile == "32x128-128" or change.before.tile == "32x128-64"
+        assert change.rules[0] == "t6a-two-thirds-wave" != change.rules[1]
+
+
 @pytest.mark.parametrize("edit", EDITS)
 def test_agrees_with_deciding_every_problem_on_both_sides(edit: str, tmp_path: Path) -> None:
     head = load_tree(copy(tmp_path / "head", EDITS[edit]))

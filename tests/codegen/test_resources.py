@@ -73,6 +73,14 @@ def test_block_scales_of_a_stacked_pair_need_the_exclusive_columns() -> None:
     assert tmem_allocation(_arch("sm107"), _tcgen05()) == 560
 
 
+def test_an_exclusive_allocation_has_a_limit_too() -> None:
+    rubin = _arch("sm107")
+    assert rubin.tmem is not None
+    smaller = rubin.model_copy(update={"tmem": rubin.tmem.model_copy(update={"exclusive_columns": 559})})
+    assert tmem_allocation(smaller, _tcgen05()) is None
+    assert not is_legal(smaller, _tcgen05())
+
+
 def test_ordinary_allocations_are_powers_of_two() -> None:
     single = _tcgen05(pair="1x1", k_bytes=32, needs=())
     assert needs(single).tmem_columns == 256 + 48
