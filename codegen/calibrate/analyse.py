@@ -86,15 +86,15 @@ def analyse(
             patch = make_patch(tree, family, layer, header, passes, seen, fitted, style or Style())
             checked = check_patch(tree, family.name, layer, patch, seen, fitted, through=header.through)
     return Analysis(
-        header,
-        layer.name,
-        tuple(passes),
-        tuple(cells),
-        tuple(seen),
-        fitted,
-        tuple(held_out),
-        patch,
-        checked,
-        noise,
-        tuple(failed),
+        header=header,
+        layer=layer.name,
+        passes=tuple(passes),
+        cells=tuple(cells),
+        seen=tuple(seen),
+        fitted=fitted,
+        held_out=tuple(held_out),
+        patch=patch,
+        checked=checked,
+        noise=noise,
+        failed=tuple(failed),
     )
