@@ -47,7 +47,8 @@ STRUCTURE = (
     Code(
         "E206",
         "name defined twice",
-        "Two archs, tiles, facts, sections, layers or records share a name, or a list names an arch twice.",
+        "Two archs, tiles, facts, sections, layers or records share a name, here or in the generated code, or a list "
+        "names an arch twice. A name that is a word of the rule grammar is taken, too.",
         "for: [sm80, sm80]",
         "rename or drop one.",
     ),

@@ -73,6 +73,12 @@ def test_block_scales_of_a_stacked_pair_need_the_exclusive_columns() -> None:
     assert tmem_allocation(_arch("sm107"), _tcgen05()) == 560
 
 
+def test_all_of_the_shared_memory_may_be_used() -> None:
+    most = needs(_mma()).smem_bytes
+    assert is_legal(_arch("sm80").model_copy(update={"smem_optin_bytes": most}), _mma())
+    assert not is_legal(_arch("sm80").model_copy(update={"smem_optin_bytes": most - 1}), _mma())
+
+
 def test_an_exclusive_allocation_has_a_limit_too() -> None:
     rubin = _arch("sm107")
     assert rubin.tmem is not None
