@@ -89,6 +89,16 @@ def check_instructions(python: Path, wheel: Path, options: argparse.Namespace, t
     timer.step("check", [python, "-m", "codegen", "wheel-check", wheel, *flags])
 
 
+def check_time(python: Path, timer: Timer) -> None:
+    """A build of all archs from nothing keeps to the budget of the specs. Ends the script when it does not."""
+    code = "from codegen.tree import load_tree; print(load_tree('specs').budget.build.full_cpu_seconds)"
+    done = subprocess.run([python, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    used, budget = timer.steps["build"]["cpu_s"], int(done.stdout)
+    if used > budget:
+        sys.exit(f"error: the build took {used:.0f} processor seconds; the budget of specs/budget.yaml is {budget}.")
+    print(f"{used:.0f} of {budget} processor seconds")
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--archs", default="all", help="arch list or variant to build")
@@ -109,6 +119,8 @@ def main() -> None:
     timer = Timer()
     wheel = repair(python, build(python, options, timer), timer)
     check_instructions(python, wheel, options, timer)
+    if options.clean and options.no_cache and options.archs == "all":
+        check_time(python, timer)
     entries = [] if options.no_install else options.test_python or [f"{sys.executable}={TORCH}"]
     tried = [f"{entry}: {try_out(wheel, entry)}" for entry in entries]
     if options.times:
