@@ -111,7 +111,7 @@ def _gate(bench: Bench, names: Sequence[str], method: Method) -> tuple[dict[str,
             found = bench.check(name)
         except CaptureError:
             raise
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             if "CUDA error" in str(error):
                 raise
             rejected[name] = " ".join(str(error).split())[:300]

@@ -55,9 +55,7 @@ def choices(family: Family, arch: Arch, layer: Layer, cell: Cell, *, through: bo
     if found is None:
         return None
     outcome, rule = found
-    launches = {
-        v: n for v in _outcomes(family, arch, layer, env, outcome) if (n := _launch(family, arch, layer, v, env))
-    }
+    launches = {v: n for v in _outcomes(family, arch, layer, outcome) if (n := _launch(family, arch, layer, v, env))}
     if outcome not in launches:
         return None
     return Choices(cell, outcome, rule, launches, full)
@@ -74,18 +72,20 @@ def _wanted(family: Family, layer: Layer) -> dict[str, Value]:
     return found
 
 
-def _outcomes(family: Family, arch: Arch, layer: Layer, env: Mapping[str, int], current: Value) -> list[Value]:
+def _outcomes(family: Family, arch: Arch, layer: Layer, current: Value) -> list[Value]:
     if layer.kind != "tile":
         return list(layer.values)
     engine = family.tile_by_id[str(current)].engine
-    fitting = [t for t in family.tiles if t.engine == engine and is_legal(arch.profile, t)]
-    return [t.id for t in fitting if all(holds(layer, c, env) for c in t.requires)]
+    return [t.id for t in family.tiles if t.engine == engine and is_legal(arch.profile, t)]
 
 
 def _launch(family: Family, arch: Arch, layer: Layer, value: Value, env: Mapping[str, int]) -> str | None:
     """The launch when this layer yields `value` and the others decide as they do; None when they cannot."""
     if layer.kind == "tile":
-        return str(value)
+        if all(holds(layer, c, env) for c in family.tile_by_id[str(value)].requires):
+            return str(value)
+        if value not in layer.values:
+            return None
     if layer.kind == "m_cap" and value != CUSTOM:
         return FALLBACK_FORCE
     inner, tile = dict(env), None

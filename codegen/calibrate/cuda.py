@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import os
 import subprocess
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -60,11 +62,49 @@ def parse_state(line: str, processes: list[str]) -> State:
         except ValueError:
             values.append(None)
     values += [None] * (5 - len(values))
-    others = sum(p != str(os.getpid()) for p in processes)
+    # Inside a container the numbers of processes are not ours: one of those listed is taken to be this one.
     return State(
         sm_mhz=values[0], memory_mhz=values[1], celsius=values[2], watts=values[3], utilisation=values[4],
-        other_processes=others,
+        other_processes=max(0, len(processes) - 1),
     )  # fmt: skip
+
+
+class Watch:
+    """The state of a card, asked for at most every other second: asking takes longer than timing a cell."""
+
+    SECONDS = 2.0
+
+    def __init__(self, index: int) -> None:
+        self.index, self.asked, self.found = index, -math.inf, State()
+
+    def state(self) -> State:
+        if time.monotonic() - self.asked > self.SECONDS:
+            torch.cuda.synchronize()
+            line = _smi(QUERY, self.index)
+            self.found = parse_state(line[0] if line else "", _smi("pid", self.index, "compute-apps"))
+            self.asked = time.monotonic()
+        return self.found
+
+
+class Weights:
+    """One quantised weight in enough copies, and its values in fp32."""
+
+    def __init__(self, cell: Cell, method: Method, device: torch.device) -> None:
+        generator = torch.Generator(device).manual_seed(method.seed)
+        values = torch.randn(cell.N, cell.K, device=device, generator=generator) / math.sqrt(cell.K)
+        quant = cell.words.get("quant_type", "nf4")
+        weight = values.to(DTYPES[cell.dtype])
+        packed, state = tilewright.quantize_4bit(weight, quant_type=quant, blocksize=cell.blocksize)
+        self.dense = tilewright.dequantize_4bit(packed, state, dtype=torch.float32)
+        moved = packed.numel() + state.absmax.numel() * state.absmax.element_size()
+        count = min(MAX_COPIES, max(1, math.ceil(method.rotate_bytes / moved)))
+        self.copies = [(packed, state)]
+        for _ in range(count - 1):
+            self.copies.append((packed.clone(), replace(state, absmax=state.absmax.clone())))
+
+    @staticmethod
+    def key(cell: Cell) -> tuple[object, ...]:
+        return cell.N, cell.K, cell.dtype, cell.blocksize, tuple(sorted(cell.words.items()))
 
 
 class CudaBackend:
@@ -77,7 +117,8 @@ class CudaBackend:
         info = tilewright.build_info()
         if not info["native"]:
             raise RuntimeError(str(info["statement"]))
-        self.index, self.info = index, info
+        self.index, self.info, self.watch = index, info, Watch(index)
+        self.weights: tuple[tuple[object, ...], Weights] | None = None
         torch.cuda.set_device(index)
 
     def device(self) -> Device:
@@ -96,37 +137,30 @@ class CudaBackend:
 
     def open(self, cell: Cell, method: Method, mode: Mode) -> CudaBench:
         refuse_capture()
-        return CudaBench(cell, method, mode, self.index)
+        key = Weights.key(cell)
+        if self.weights is None or self.weights[0] != key:
+            self.weights = None
+            torch.cuda.empty_cache()
+            self.weights = key, Weights(cell, method, torch.device("cuda", self.index))
+        return CudaBench(cell, method, mode, self.weights[1], self.watch)
 
 
 class CudaBench:
     """Inputs, fp32 reference and graphs of one cell of gemm_4bit."""
 
-    def __init__(self, cell: Cell, method: Method, mode: Mode, index: int) -> None:
-        self.cell, self.index = cell, index
-        self.device = torch.device("cuda", index)
-        self.generator = torch.Generator(self.device).manual_seed(method.seed)
+    def __init__(self, cell: Cell, method: Method, mode: Mode, weights: Weights, watch: Watch) -> None:
+        self.cell, self.watch = cell, watch
+        self.device = weights.dense.device
         self.dtype = DTYPES[cell.dtype]
         self.replay_us = method.replay_us
-        self.x = self._random(cell.M, cell.K).to(self.dtype)
-        weight = (self._random(cell.N, cell.K) / math.sqrt(cell.K)).to(self.dtype)
-        quant = cell.words.get("quant_type", "nf4")
-        self.packed, self.quant = tilewright.quantize_4bit(weight, quant_type=quant, blocksize=cell.blocksize)
-        dense = tilewright.dequantize_4bit(self.packed, self.quant, dtype=torch.float32)
-        self.reference = self.x.float() @ dense.T
-        del weight, dense
-        self.copies = self._copies(1 if mode == "hot" else method.rotate_bytes)
+        generator = torch.Generator(self.device).manual_seed(method.seed + cell.M)
+        self.x = torch.randn(cell.M, cell.K, device=self.device, generator=generator).to(self.dtype)
+        self.reference = self.x.float() @ weights.dense.T
+        self.copies = weights.copies[:1] if mode == "hot" else weights.copies
         self.graphs: dict[str, tuple[Any, int]] = {}
 
-    def _random(self, rows: int, columns: int) -> torch.Tensor:
-        return torch.randn(rows, columns, device=self.device, generator=self.generator)
-
-    def _copies(self, rotate_bytes: int) -> list[torch.Tensor]:
-        count = min(MAX_COPIES, max(1, math.ceil(rotate_bytes / self.packed.numel())))
-        return [self.packed, *(self.packed.clone() for _ in range(count - 1))]
-
     def _call(self, number: int) -> torch.Tensor:
-        return tilewright.gemm_4bit(self.x, self.copies[number % len(self.copies)], self.quant)
+        return tilewright.gemm_4bit(self.x, *self.copies[number % len(self.copies)])
 
     def check(self, candidate: str) -> Check:
         """Run once on an output block that was filled with NaN before.
@@ -183,12 +217,8 @@ class CudaBench:
         return graph, calls
 
     def state(self) -> State:
-        torch.cuda.synchronize()
-        line = _smi(QUERY, self.index)
-        return parse_state(line[0] if line else "", _smi("pid", self.index, "compute-apps"))
+        return self.watch.state()
 
     def close(self) -> None:
         self.graphs.clear()
-        self.copies.clear()
         torch.cuda.synchronize()
-        torch.cuda.empty_cache()

@@ -48,6 +48,8 @@ class Campaign:
 
     def run(self) -> None:
         """Measure what the store lacks. MeasureError when the card, the build or the file do not fit."""
+        if self.store.header is not None:
+            self._meet(self.store.header.device)
         items = [Item(c.cell, c.incumbent, c.challengers) for c in self.plan]
         for mode in self.method.modes:
             self._batch(items, "screen", 0, mode)

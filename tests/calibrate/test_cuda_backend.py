@@ -1,0 +1,80 @@
+"""What of the CUDA backend can be seen without a card; with one, a whole pass."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tilewright_codegen.calibrate import cuda  # noqa: E402
+from tilewright_codegen.calibrate.bench import CaptureError, run_pass  # noqa: E402
+from tilewright_codegen.calibrate.records import Cell, Method  # noqa: E402
+
+
+def test_it_refuses_inside_a_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with pytest.raises(CaptureError, match="outside of captures"):
+        cuda.refuse_capture()
+
+
+def test_a_capture_of_unknown_state_counts_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def invalidated() -> bool:
+        raise RuntimeError("operation failed due to a previous error during capture")
+
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", invalidated)
+    with pytest.raises(CaptureError, match="previous error"):
+        cuda.refuse_capture()
+
+
+def test_the_gate_lets_a_capture_through_to_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CaptureError is no fault of a candidate."""
+    from .test_bench import CELL, METHOD, Recorder
+
+    class Capturing(Recorder):
+        def check(self, candidate: str) -> object:  # type: ignore[override]
+            raise CaptureError("capturing")
+
+    with pytest.raises(CaptureError):
+        run_pass(Capturing(), CELL, "a", ["b"], METHOD, stage="screen", index=0)
+
+
+@pytest.mark.parametrize(
+    ("line", "processes", "wanted"),
+    [
+        ("1980, 3201, 41, 120.55, 3", ["1"], (1980.0, 3201.0, 41.0, 120.55, 3.0, 0)),
+        ("1410, [N/A], 50, [Not Supported], 99", ["1", "2"], (1410.0, None, 50.0, None, 99.0, 1)),
+        ("", [], (None, None, None, None, None, 0)),
+    ],
+)
+def test_the_state_is_read_from_nvidia_smi(line: str, processes: list[str], wanted: tuple[object, ...]) -> None:
+    found = cuda.parse_state(line, processes)
+    assert (
+        found.sm_mhz, found.memory_mhz, found.celsius, found.watts, found.utilisation, found.other_processes
+    ) == wanted  # fmt: skip
+
+
+def test_a_missing_nvidia_smi_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert cuda._smi("uuid", 0) == []
+
+
+@pytest.mark.parametrize(("visible", "wanted"), [("", "1"), ("3,GPU-ab", "GPU-ab"), ("5", "1")])
+def test_the_card_is_named_as_nvidia_smi_knows_it(monkeypatch: pytest.MonkeyPatch, visible: str, wanted: str) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert cuda._physical(1) == wanted
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_pass_on_a_card() -> None:
+    backend = cuda.CudaBackend()
+    card = backend.device()
+    cell = Cell(arch=card.arch, num_sms=card.num_sms, dtype="bf16", M=16, N=1024, K=1024)
+    found = run_pass(
+        backend, cell, "simt-8", ["simt-4", "fallback", "no-such-tile"], Method(warmup=2, rounds=5),
+        stage="screen", index=0,
+    )  # fmt: skip
+    assert set(found.ratios) == {"simt-4", "fallback"}
+    assert set(found.rejected) == {"no-such-tile"}
+    assert found.null is not None
+    assert all(0.1 < t.median < 10_000 for t in found.times.values())
