@@ -178,10 +178,11 @@ def own_nvfp4(naming: str, N: int = 24, K: int = 64) -> tuple[dict[str, torch.Te
     weight = values[codes.reshape(N, K)] * scales.float().repeat_interleave(16, 1)
     common = {"weight_scale": scales, "bias": torch.randn(N)}
     if naming == "compressed-tensors":
-        divisor = torch.tensor([2688 / 0.07])
+        divisor = torch.tensor([30001.0])
+        assert divisor.reciprocal().reciprocal() != divisor  # the stored value must be kept, not made again
         extra = {"weight_packed": packed, "weight_global_scale": divisor, "input_global_scale": torch.tensor([3.0])}
         return common | extra, weight / divisor
-    factor = torch.tensor(0.07 / 2688)
+    factor = torch.tensor([0.07 / 2688])  # ModelOpt writes a scalar; some converters a row of one
     return common | {"weight": packed, "weight_scale_2": factor, "input_scale": torch.tensor(0.3)}, weight * factor
 
 
