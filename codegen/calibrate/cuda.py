@@ -169,14 +169,18 @@ class CudaBench:
         may take the block; its last step is a torch operation that writes every element.
         """
         with tilewright.force_tile(candidate):
-            for _ in range(SENTINEL_TRIES):
-                block = torch.full((self.cell.M, self.cell.N), math.nan, device=self.device, dtype=self.dtype)
-                place = block.data_ptr()
-                del block
+            for tries in range(SENTINEL_TRIES):
+                # A workspace may take one block, so each try leaves one more.
+                blocks = [self._sentinel() for _ in range(1 + tries)]
+                places = {block.data_ptr() for block in blocks}
+                del blocks
                 got = self._call(0)
-                if got.data_ptr() == place or candidate == FALLBACK_FORCE:
+                if got.data_ptr() in places or candidate == FALLBACK_FORCE:
                     return self._compare(got, candidate)
         raise SentinelError(f"{candidate}: the allocator gave the output another block than the sentinel's")
+
+    def _sentinel(self) -> torch.Tensor:
+        return torch.full((self.cell.M, self.cell.N), math.nan, device=self.device, dtype=self.dtype)
 
     def _compare(self, got: torch.Tensor, candidate: str) -> Check:
         decision = tilewright.last_decision()

@@ -43,6 +43,9 @@ class Campaign:
     store: Store
     arch: str
     through: bool = False
+    runner: Callable[[dict[str, Any]], Iterator[dict[str, Any]]] = field(default_factory=lambda: patient)
+    pooled: bool = False
+    """Whether several cards of one kind share the work: then no single one is named."""
     say: Callable[[str], None] = lambda _: None
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -71,30 +74,23 @@ class Campaign:
     def _batch(self, items: Sequence[Item], stage: str, index: int, mode: str) -> None:
         done = self.store.done()
         left = [i for i in items if (i.cell.key(), stage, index, mode) not in done]
+        if not left:
+            return
         job = {"backend": self.backend, "stage": stage, "index": index, "mode": mode}
-        job["method"] = self.method.model_dump()
-        clock, total = time.monotonic(), len(left)
-        label = f"{stage} {mode} pass {index + 1}"
-        while left:
-            answered = 0
-            for answer in answers({**job, "items": [_item(i) for i in left]}):
-                if "device" in answer:
-                    self._meet(Device.model_validate(answer["device"]))
-                    continue
-                self._take(answer, left[answered])
-                answered += 1
-                finished = total - len(left) + answered
-                if finished % 20 == 0 or finished == total:
-                    rest = (time.monotonic() - clock) / finished * (total - finished)
-                    self.say(f"{label}: {finished} of {total} cells, {rest:.0f} s left")
-            if answered < len(left):
-                # A process that died took this cell's answer with it: the cell is given up, the others go on.
-                if answered == 0 or left[answered].cell.key() not in self.failed:
-                    self.failed[left[answered].cell.key()] = f"{label}: the process died in this cell"
-                answered += 1
-            left = left[answered:]
+        clock, finished = time.monotonic(), 0
+        for answer in self.runner({**job, "method": self.method.model_dump(), "items": [_item(i) for i in left]}):
+            if "device" in answer:
+                self._meet(Device.model_validate(answer["device"]))
+                continue
+            self._take(answer)
+            finished += 1
+            if finished % 20 == 0 or finished == len(left):
+                rest = (time.monotonic() - clock) / finished * (len(left) - finished)
+                self.say(f"{stage} {mode} pass {index + 1}: {finished} of {len(left)} cells, {rest:.0f} s left")
 
     def _meet(self, device: Device) -> None:
+        if self.pooled:
+            device = device.model_copy(update={"uuid": None})
         if device.arch != self.arch:
             raise MeasureError(f"the campaign is for {self.arch}; the card is served by the rules of {device.arch}")
         if self.plan and device.num_sms != self.plan[0].cell.num_sms:
@@ -111,11 +107,11 @@ class Campaign:
         except RecordError as error:
             raise MeasureError(str(error)) from None
 
-    def _take(self, answer: dict[str, Any], item: Item) -> None:
+    def _take(self, answer: dict[str, Any]) -> None:
         if "failure" in answer:
             raise MeasureError(str(answer["failure"]))
         if "error" in answer:
-            self.failed[item.cell.key()] = str(answer["error"])
+            self.failed[str(answer["cell"])] = str(answer["error"])
             return
         self.store.add(Pass.model_validate(answer["pass"]))
 
@@ -136,6 +132,21 @@ def _source(device: Device) -> str:
 
 def _item(item: Item) -> dict[str, Any]:
     return {"cell": item.cell.model_dump(), "incumbent": item.incumbent, "challengers": list(item.challengers)}
+
+
+def patient(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Run a job to its end: when a process dies, the cell it died in is given up and another goes on behind it."""
+    left = list(job["items"])
+    while left:
+        answered = 0
+        for answer in answers({**job, "items": left}):
+            yield answer
+            answered += "device" not in answer
+        if answered < len(left):
+            key = Cell.model_validate(left[answered]["cell"]).key()
+            yield {"error": "the process died in this cell", "cell": key}
+            answered += 1
+        left = left[answered:]
 
 
 def answers(job: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from .analyse import Analysis
 from .judge import Judged
 from .stats import ALPHA, Verdict
 
 MAX_ROWS = 60
+MISPICK = 0.03
 
 
 def markdown(found: Analysis) -> str:
@@ -68,6 +70,9 @@ def _facts(found: Analysis) -> list[tuple[str, str]]:
         before, after = found.fitted.regret_before, found.fitted.regret_after
         regret = f"{math.expm1(before):.2%} today, {math.expm1(after):.2%} with the rules"
         rows.append(("regret, geometric mean", regret))
+    mispicked = sum(c.best[1] > math.log1p(MISPICK) for c in found.cells)
+    share = f"{mispicked} of {len(found.cells)} cells ({mispicked / max(1, len(found.cells)):.1%})"
+    rows.append((f"today's choice proven slower by more than {MISPICK:.0%}", share))
     return rows
 
 
@@ -167,3 +172,28 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _more(count: int) -> str:
     return f"\n\n{count - MAX_ROWS} more are in the records." if count > MAX_ROWS else ""
+
+
+def summary(found: Analysis) -> dict[str, Any]:
+    """The campaign cell by cell, short enough to be committed: verdicts, and screening where nothing was re-run."""
+    return {
+        "schema": "calibration-summary/1",
+        "campaign": found.header.model_dump(by_alias=True, exclude={"device": {"uuid"}}),
+        "noise": round(found.noise, 5),
+        "columns": ["launch", "state", "ratio", "low", "high", "ahead", "passes"],
+        "cells": [_cell(c) for c in found.cells],
+        "failed": dict(found.failed),
+    }
+
+
+def _cell(judged: Judged) -> dict[str, Any]:
+    cell = judged.choices.cell
+    row: dict[str, Any] = {"M": cell.M, "N": cell.N, "K": cell.K, "dtype": cell.dtype}
+    row["today"] = judged.choices.incumbent
+    row["rechecked"] = [
+        [name, v.state, v.ratio, v.low, v.high, v.ahead, v.passes] for name, v in judged.verdicts.items()
+    ]  # fmt: skip
+    row["screened"] = {n: round(r, 3) for n, r in judged.screened.items() if n not in judged.verdicts}
+    if judged.rejected:
+        row["rejected"] = judged.rejected
+    return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ SIDES = ("M-", "M+", "waves-", "waves+", "K-", "K+")
 @click.option("--extend", multiple=True, type=click.Choice(SIDES), help="Side of the measured region to leave open.")
 @click.option("--through", is_flag=True, help="Also cells that an earlier layer settles today.")
 @click.option("--device", type=click.IntRange(0), default=0, show_default=True, help="Number of the card.")
+@click.option("--scheduler", metavar="ADDRESS", help="dask scheduler whose workers measure, one a card.")
 @click.option("--synthetic", type=click.Path(exists=True, dir_okay=False, path_type=Path), hidden=True)
 @click.option("--plan", "plan_only", is_flag=True, help="Print the cells and stop.")
 @click.option("--analyse", "analyse_only", is_flag=True, help="Measure nothing; use what is recorded.")
@@ -56,6 +58,8 @@ def command(**given: Any) -> None:
     if layer.repairs:
         fail(f"layer '{layer.name}' repairs what '{layer.repairs}' chose; calibrate that one.")
     given["backend"] = _backend(given)
+    if given["arch_name"] is None and given["scheduler"]:
+        fail("with --scheduler the arch must be named: --arch.")
     if given["arch_name"] is None:
         given["arch_name"], card_sms = _card(given["backend"])
         given["sms"] = given["sms"] or card_sms
@@ -67,7 +71,7 @@ def command(**given: Any) -> None:
         return
     campaign = _campaign(family, layer, arch, cells, given)
     if not given["analyse_only"]:
-        _run(campaign)
+        _run(campaign, given["scheduler"])
     if campaign.store.header is None or not campaign.store.passes:
         fail(f"{given['out']} holds no records.", "run without --analyse first")
     _matches(campaign)
@@ -177,10 +181,14 @@ def _campaign(family: Family, layer: Layer, arch: Arch, cells: list[Choices], gi
     )  # fmt: skip
 
 
-def _run(campaign: Campaign) -> None:
+def _run(campaign: Campaign, scheduler: str | None) -> None:
     from ..calibrate.measure import MeasureError
 
     try:
+        if scheduler is not None:
+            from ..calibrate.cluster import cluster_runner
+
+            campaign.runner, campaign.pooled = cluster_runner(scheduler, campaign.arch), True
         campaign.run()
     except MeasureError as error:
         fail(f"{error}.")
@@ -200,8 +208,12 @@ def _matches(campaign: Campaign) -> None:
 
 def _write(found: Analysis, out: Path) -> None:
     from ..calibrate.page import page
-    from ..calibrate.report import markdown
+    from ..calibrate.report import markdown, summary
 
+    whole = summary(found)
+    lines = ",\n".join(json.dumps(c) for c in whole.pop("cells"))
+    head = json.dumps(whole)[:-1]
+    (out / "summary.json").write_text(f'{head}, "cells": [\n{lines}\n]}}\n', "utf-8")
     (out / "report.md").write_text(markdown(found), "utf-8")
     (out / "report.html").write_text(page(found), "utf-8")
     patch = out / "rules.patch"

@@ -82,6 +82,16 @@ def test_the_report_names_everything(campaign: Path) -> None:
         assert f"## {heading}" in text
 
 
+def test_the_summary_has_every_cell_and_no_serial_number(campaign: Path) -> None:
+    text = (campaign / "summary.json").read_text()
+    value = json.loads(text)
+    assert len(value["cells"]) == len(text.splitlines()) - 2 > 10
+    assert "uuid" not in text
+    won = [row for cell in value["cells"] for row in cell["rechecked"] if row[1] == "win"]
+    assert won
+    assert all(len(row) == len(value["columns"]) for row in won)
+
+
 def test_the_page_stands_alone(campaign: Path) -> None:
     text = (campaign / "report.html").read_text()
     pictures = re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL)
@@ -95,7 +105,7 @@ def test_the_page_stands_alone(campaign: Path) -> None:
 def test_the_same_records_give_the_same_files(campaign: Path, tmp_path: Path) -> None:
     shutil.copy(campaign / "records.jsonl", tmp_path / "records.jsonl")
     calibrate("gemm_4bit", "--layer", "tile", "--arch", "sm121", "--analyse", "--out", str(tmp_path))
-    for name in ("rules.patch", "report.md", "report.html"):
+    for name in ("rules.patch", "report.md", "report.html", "summary.json"):
         assert (tmp_path / name).read_bytes() == (campaign / name).read_bytes()
 
 
