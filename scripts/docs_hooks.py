@@ -78,6 +78,46 @@ def _map(arch: str) -> bytes:
         return picture.read_bytes()
 
 
+def _provenance() -> str:
+    """Where every number is from: the evidence records, and what each rule rests on."""
+    sys.path.insert(0, str(ROOT))
+    try:
+        from codegen.tree import load_tree
+    finally:
+        sys.path.pop(0)
+    tree = load_tree(str(ROOT / "specs"))
+    parts = ["# Provenance\n", "Made from `specs/evidence` and from the rules.\n", "## Evidence\n"]
+    parts += [_record(name, record.model_dump(exclude_none=True)) for name, record in tree.evidence.items()]
+    parts.append("## Rules\n\nA rule without evidence of its own says what it is based on.\n")
+    for family in tree.families.values():
+        for layer in family.layers:
+            rows = [_rule(section, rule) for section in layer.sections for rule in section.rules]
+            parts.append(f"### {family.name}: {layer.name}\n")
+            parts.append("| rule | archs | basis | evidence | why |\n|---|---|---|---|---|\n" + "".join(rows))
+    return "\n".join(parts)
+
+
+def _record(name: str, fields: dict[str, Any]) -> str:
+    shown = {key: value for key, value in fields.items() if key not in ("id", "kind") and value}
+    rows = "".join(f"| {key} | {_cell(value)} |\n" for key, value in shown.items())
+    return f"### {name}\n\n| | |\n|---|---|\n{rows}"
+
+
+def _rule(section: Any, rule: Any) -> str:
+    archs = "all" if section.archs is None else ", ".join(section.archs)
+    cells = (f"`{rule.id}`", archs, rule.basis or "", ", ".join(rule.evidence), rule.why or "")
+    return f"| {' | '.join(map(_cell, cells))} |\n"
+
+
+def _cell(value: Any) -> str:
+    """A value as the text of one table cell."""
+    if isinstance(value, dict):
+        value = ", ".join(f"{key} {_cell(part)}" for key, part in value.items())
+    elif isinstance(value, list | tuple):
+        value = "; ".join(map(_cell, value))
+    return str(value).replace("|", "&#124;").replace("\n", " ")
+
+
 def _python() -> str:
     import tilewright
     from tilewright import checkpoint
@@ -101,4 +141,5 @@ _PAGES: dict[str, Callable[[], str]] = {
     "codes": _codes,
     "matrix": _matrix,
     "maps": _maps,
+    "provenance": _provenance,
 }

@@ -39,10 +39,10 @@ def test_every_page_is_there_and_searchable(site: Path) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text())
     found = {entry["location"].partition("#")[0] for entry in index["docs"]}
     pages = {page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in (ROOT / "docs").glob("**/*.md")}
-    generated = {f"reference/{name}" for name in ("python", "keys", "codes", "matrix", "maps")}
+    generated = {f"reference/{name}" for name in ("python", "keys", "codes", "matrix", "maps", "provenance")}
     assert {"" if name == "index" else f"{name}/" for name in pages | generated} <= found
     text = " ".join(entry["text"] for entry in index["docs"])
-    for word in ("from_bitsandbytes", "E300", "smem_optin_bytes", "sm121"):
+    for word in ("from_bitsandbytes", "E300", "smem_optin_bytes", "sm121", "gb10-2026-08", "k-multiple-16"):
         assert word in text, word
 
 
