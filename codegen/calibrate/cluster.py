@@ -7,6 +7,7 @@ set to its card. A task takes the whole GPU, so no cell is timed while another o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .measure import MeasureError, patient
@@ -21,7 +22,8 @@ def chunk(job: dict[str, Any]) -> list[dict[str, Any]]:
     return list(patient(job))
 
 
-def cluster_runner(address: str, arch: str) -> Callable[[dict[str, Any]], Iterator[dict[str, Any]]]:
+@contextmanager
+def cluster_runner(address: str, arch: str) -> Iterator[Callable[[dict[str, Any]], Iterator[dict[str, Any]]]]:
     """A runner of jobs on the workers of a scheduler that have a card of this arch. MeasureError without any."""
     try:
         from distributed import Client, as_completed
@@ -31,21 +33,23 @@ def cluster_runner(address: str, arch: str) -> Callable[[dict[str, Any]], Iterat
         client = Client(address, timeout="20s")
     except (OSError, ValueError) as error:
         raise MeasureError(f"there is no scheduler at {address}: {error}") from None
-    needed = {"GPU": 1, arch: 1}
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    if not any(all(w["resources"].get(k, 0) >= v for k, v in needed.items()) for w in workers):
-        stated = " ".join(f"{k}={v}" for k, v in needed.items())
-        raise MeasureError(f'no worker of {address} states the resources "{stated}"')
+    with client:
+        needed = {"GPU": 1, arch: 1}
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        if not any(all(w["resources"].get(k, 0) >= v for k, v in needed.items()) for w in workers):
+            stated = " ".join(f"{k}={v}" for k, v in needed.items())
+            raise MeasureError(f'no worker of {address} states the resources "{stated}"')
 
-    def run(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        items = job["items"]
-        parts = [{**job, "items": items[i : i + CHUNK]} for i in range(0, len(items), CHUNK)]
-        futures = client.map(chunk, parts, resources=needed, retries=RETRIES, pure=False)
-        for future in as_completed(futures):
-            try:
-                yield from future.result()
-            except Exception as error:
-                client.cancel(futures)
-                raise MeasureError(f"a task failed on its worker: {error}") from error
+        def run(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+            items = job["items"]
+            parts = [{**job, "items": items[i : i + CHUNK]} for i in range(0, len(items), CHUNK)]
+            futures = client.map(chunk, parts, resources=needed, retries=RETRIES, pure=False)
+            for future in as_completed(futures):
+                try:
+                    found = future.result()
+                except Exception as error:
+                    client.cancel(futures)
+                    raise MeasureError(f"a task failed on its worker: {error}") from error
+                yield from found
 
-    return run
+        yield run

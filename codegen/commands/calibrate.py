@@ -185,11 +185,14 @@ def _run(campaign: Campaign, scheduler: str | None) -> None:
     from ..calibrate.measure import MeasureError
 
     try:
-        if scheduler is not None:
-            from ..calibrate.cluster import cluster_runner
+        if scheduler is None:
+            campaign.run()
+            return
+        from ..calibrate.cluster import cluster_runner
 
-            campaign.runner, campaign.pooled = cluster_runner(scheduler, campaign.arch), True
-        campaign.run()
+        with cluster_runner(scheduler, campaign.arch) as campaign.runner:
+            campaign.pooled = True
+            campaign.run()
     except MeasureError as error:
         fail(f"{error}.")
     except KeyboardInterrupt:

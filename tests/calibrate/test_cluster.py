@@ -1,4 +1,4 @@
-"""Cells spread over workers of a dask cluster: all answered, never two at a time on one card, and no worker, no work."""
+"""Cells spread over the workers of a dask cluster: all are answered, and without a fitting worker none is sent."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def campaign(tree: SpecTree, folder: Path, **more: Any) -> Campaign:
 
 def test_the_cluster_measures_what_one_process_measures(tree: SpecTree, address: str, tmp_path: Path) -> None:
     alone, spread = campaign(tree, tmp_path / "a"), campaign(tree, tmp_path / "b", pooled=True)
-    spread.runner = cluster_runner(address, "sm121")
     alone.run()
-    spread.run()
+    with cluster_runner(address, "sm121") as spread.runner:
+        spread.run()
     assert len(alone.plan) > 16, "more than one task"
     assert spread.failed == {}
     assert sorted(p.model_dump_json() for p in spread.store.passes) == sorted(
@@ -54,9 +54,9 @@ def test_the_cluster_measures_what_one_process_measures(tree: SpecTree, address:
 
 def test_without_a_worker_of_the_arch_it_says_what_to_state(address: str) -> None:
     with pytest.raises(MeasureError, match='states the resources "GPU=1 sm90=1"'):
-        cluster_runner(address, "sm90")
+        cluster_runner(address, "sm90").__enter__()
 
 
 def test_without_a_scheduler_it_says_so() -> None:
     with pytest.raises(MeasureError, match="there is no scheduler at nonsense"):
-        cluster_runner("nonsense://x", "sm90")
+        cluster_runner("nonsense://x", "sm90").__enter__()
