@@ -39,7 +39,7 @@ SHAPES = [
 ]
 ROWS = [1, 2, 4, 8, 16, 32, 48, 64, 128, 256, 512, 1024, 2048, 4096]
 ROTATED_BYTES = 200e6
-REPLAY_US = 250
+REPLAY_US = 400
 READ_BYTES_PER_US = 4.43e6
 FLOPS_PER_US = 817e6
 BLOCKSIZE = 64
@@ -87,41 +87,45 @@ def bitsandbytes_version() -> str | None:
     return str(bitsandbytes.__version__)
 
 
-def capture(call: Callable[[int], torch.Tensor], guess_us: float) -> tuple[torch.cuda.CUDAGraph, int]:
-    """A graph of as many calls as fill a replay."""
-    calls = max(2, min(48, round(REPLAY_US / guess_us)))
+def capture(call: Callable[[int], torch.Tensor], calls: int) -> torch.cuda.CUDAGraph:
+    """A graph of this many calls."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for index in range(calls):
             call(index)
-    return graph, calls
+    return graph
+
+
+def replay_us(graph: torch.cuda.CUDAGraph) -> float:
+    """Microseconds of one replay, by events around it."""
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    graph.replay()
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end)) * 1000
+
+
+def sized_graph(call: Callable[[int], torch.Tensor]) -> tuple[torch.cuda.CUDAGraph, int]:
+    """A graph whose replay takes about REPLAY_US, and its number of calls; a short trial replay says how many."""
+    call(0)
+    trial = capture(call, 4)
+    replay_us(trial)
+    calls = max(2, min(48, round(REPLAY_US * 4 / replay_us(trial))))
+    return capture(call, calls), calls
 
 
 def time_peers(calls: dict[str, Callable[[int], torch.Tensor]], rounds: int) -> dict[str, list[float]]:
     """Microseconds a call for every peer and round."""
-    graphs = {}
-    for name, call in calls.items():
-        call(0)
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize()
-        start.record()
-        for index in range(3):
-            call(index)
-        end.record()
-        torch.cuda.synchronize()
-        graphs[name] = capture(call, max(3.0, start.elapsed_time(end) * 1000 / 3))
+    graphs = {name: sized_graph(call) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in graphs}
     for index in range(rounds + 3):
         order = list(graphs) if index % 2 == 0 else list(reversed(graphs))
         for name in order:
             graph, count = graphs[name]
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            start.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
+            taken = replay_us(graph) / count
             if index >= 3:
-                samples[name].append(start.elapsed_time(end) * 1000 / count)
+                samples[name].append(taken)
     return samples
 
 

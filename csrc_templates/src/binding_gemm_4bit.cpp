@@ -111,6 +111,10 @@ bool fail_launch(cudaError_t error, const Call& call) {
   char text[640];
   if (error == cudaErrorSymbolNotFound) {
     describe_unbuilt(call.decision.tile, kImages[call.device.image].arch, p, text, sizeof text);
+  } else if (error == cudaErrorNotSupported) {
+    std::snprintf(text, sizeof text, "gemm_4bit: the tile %s cannot run M=%" PRId64 ", N=%" PRId64 ", K=%" PRId64
+                  ", blocksize=%" PRId64 ": its engine does not take this problem.",
+                  tile_name(call.decision.tile), p.M, p.N, p.K, p.blocksize);
   } else {
     std::snprintf(text, sizeof text, "gemm_4bit: the launch of tile %s failed: %s (M=%" PRId64 ", N=%" PRId64
                   ", K=%" PRId64 ", blocksize=%" PRId64 ").",
