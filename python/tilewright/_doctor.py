@@ -116,14 +116,25 @@ def _missing(machine: _machine.Machine, findings: tuple[Finding, ...]) -> list[s
         out.append(f"CUDA device: {machine.no_devices}")
     for finding in findings:
         if finding.problem is not None and native.loaded and finding.arch is None:
-            target = "{}{}".format(*finding.device.cc)
-            out.append(f"cuda:{finding.device.index}: {finding.problem}; build with TILEWRIGHT_ARCHS={target}")
+            out.append(f"cuda:{finding.device.index}: {finding.problem}; {_remedy(finding.device.cc)}")
         elif finding.problem is not None and finding.arch is not None:
             out.append(f"cuda:{finding.device.index}: {finding.problem}")
     absent = [f"{name} ({_machine.OPTIONAL[name]})" for name, version in machine.packages.items() if version is None]
     if absent:
         out.append(f"optional packages: {', '.join(absent)}")
     return out
+
+
+def _remedy(cc: tuple[int, int]) -> str:
+    """What to do about a card without machine code."""
+    try:
+        from .explain import _tree
+
+        targets = [arch.profile.gencode for arch in _tree().archs.values() if arch.profile.cc == cc]
+    except Exception:  # the generator may be missing; the report must come out
+        return "build for it, see TILEWRIGHT_ARCHS"
+    found = next(filter(None, targets), None)
+    return "the specs have no machine code for it" if found is None else f"build with TILEWRIGHT_ARCHS={found}"
 
 
 def _lines(report: Report) -> list[str]:

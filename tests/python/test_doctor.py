@@ -57,8 +57,9 @@ def native(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cards_with_and_without_machine_code() -> None:
     h200 = _machine.Device(0, "NVIDIA H200", (9, 0), 132, 140 * GIB)
     spark = _machine.Device(1, "NVIDIA GB10", (12, 1), 48, 120 * GIB)
-    report = _doctor.examine(machine(h200, spark), run=False)
-    first, second = report.findings
+    turing = _machine.Device(2, "Tesla T4", (7, 5), 40, 15 * GIB)
+    report = _doctor.examine(machine(h200, spark, turing), run=False)
+    first, second, _ = report.findings
     assert (first.arch, first.runs, first.problem) == ("sm90", "kernels", None)
     expected = {M: tilewright.explain(M, 4096, 4096, arch="sm90").tile for M in (1, 16, 2048)}
     assert first.decisions == {M: tile or "fallback: dequantise, then linear" for M, tile in expected.items()}
@@ -66,7 +67,8 @@ def test_cards_with_and_without_machine_code() -> None:
     text = str(report)
     assert "cuda:0      NVIDIA H200, compute capability 9.0, 132 SMs, 140 GiB" in text
     assert "runs kernels, by the rules of sm90" in text
-    assert "no machine code for compute capability 12.1 in sm_80, sm_90a; build with TILEWRIGHT_ARCHS=121" in text
+    assert "no machine code for compute capability 12.1 in sm_80, sm_90a; build with TILEWRIGHT_ARCHS=sm_121a" in text
+    assert "capability 7.5 in sm_80, sm_90a; the specs have no machine code for it" in text
     assert "variables   TILEWRIGHT_FORCE_TILE=fallback" in text
     assert "specs 0123456789ab" in text
     assert "op check    not run" in text
