@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,14 +136,15 @@ def load(
     tensors = dict(source) if isinstance(source, Mapping) else read_tensors(source)
     patterns = tuple(ignore)
     ignored = tuple(key for key in tensors if any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns))
-    rest = {key: tensor for key, tensor in tensors.items() if key not in set(ignored)}
-    made: dict[str, dict[str, torch.nn.Module]] = {"bitsandbytes": {}, "nvfp4": {}, "fp8": {}}
-    for prefix in _bitsandbytes.prefixes(rest):
-        made["bitsandbytes"][prefix] = _bitsandbytes.read(_take(rest, prefix), prefix)
-    for prefix, naming in _nvfp4.prefixes(rest).items():
-        made["nvfp4"][prefix] = _nvfp4.read(_take(rest, prefix), prefix, naming)
-    for prefix in _fp8.prefixes(rest):
-        made["fp8"][prefix] = _fp8.read(_take(rest, prefix), prefix, dtype or _dtype_of(model, prefix))
+    left_out = set(ignored)
+    rest = {key: tensor for key, tensor in tensors.items() if key not in left_out}
+    bitsandbytes, nvfp4, fp8 = _bitsandbytes.prefixes(rest), _nvfp4.prefixes(rest), _fp8.prefixes(rest)
+    own, rest = _by_layer(rest, {*bitsandbytes, *nvfp4, *fp8})
+    made: dict[str, dict[str, torch.nn.Module]] = {
+        "bitsandbytes": {prefix: _bitsandbytes.read(own[prefix], prefix) for prefix in bitsandbytes},
+        "nvfp4": {prefix: _nvfp4.read(own[prefix], prefix, naming) for prefix, naming in nvfp4.items()},
+        "fp8": {prefix: _fp8.read(own[prefix], prefix, dtype or _dtype_of(model, prefix)) for prefix in fp8},
+    }
     layers = {prefix: layer for group in made.values() for prefix, layer in group.items()}
     # Everything is checked before the model changes.
     replaced = {prefix: _linear(model, prefix, layer) for prefix, layer in layers.items()}
@@ -186,10 +187,31 @@ def save(model: torch.nn.Module, path: str | Path, *, nvfp4: str | None = None) 
     save_file(_unshared(tensors), Path(path), metadata={"format": "pt"})
 
 
-def _take(rest: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    """Moves the keys of one layer out of `rest`."""
-    own = [key for key in rest if key.startswith(prefix)]
-    return {key: rest.pop(key) for key in own}
+def _by_layer(
+    tensors: Tensors, prefixes: set[str]
+) -> tuple[dict[str, dict[str, torch.Tensor]], dict[str, torch.Tensor]]:
+    """The tensors below each prefix, and those below none."""
+    own: dict[str, dict[str, torch.Tensor]] = {prefix: {} for prefix in prefixes}
+    rest = {}
+    for key, tensor in tensors.items():
+        prefix = _owner(key, prefixes)
+        if prefix is None:
+            rest[key] = tensor
+        else:
+            own[prefix][key] = tensor
+    return own, rest
+
+
+def _owner(key: str, prefixes: Collection[str]) -> str | None:
+    """The shortest of the prefixes ("", "a.", "a.b.") that the key lies below."""
+    if "" in prefixes:
+        return ""
+    end = key.find(".")
+    while end >= 0:
+        if key[: end + 1] in prefixes:
+            return key[: end + 1]
+        end = key.find(".", end + 1)
+    return None
 
 
 def _unshared(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -238,9 +260,9 @@ def _set_module(model: torch.nn.Module, prefix: str, layer: torch.nn.Module, old
     setattr(model.get_submodule(parent), name, layer if device.type == "meta" else layer.to(device))
 
 
-def _check_keys(model: torch.nn.Module, rest: Tensors, layers: Iterable[str]) -> None:
+def _check_keys(model: torch.nn.Module, rest: Tensors, layers: Collection[str]) -> None:
     """Every other key must be in the model, and every other key of the model in the checkpoint or tied to one."""
-    own = {key: tensor for key, tensor in model.state_dict(keep_vars=True).items() if not _below(key, layers)}
+    own = {key: tensor for key, tensor in model.state_dict(keep_vars=True).items() if _owner(key, layers) is None}
     unknown = sorted(key for key in rest if key not in own)
     if unknown:
         raise unknown_keys(f"{type(model).__name__}", unknown, own)
@@ -253,15 +275,12 @@ def _check_keys(model: torch.nn.Module, rest: Tensors, layers: Iterable[str]) ->
             raise CheckpointError(f"{key}: the checkpoint has {list(tensor.shape)}, the model {list(own[key].shape)}")
 
 
-def _below(key: str, prefixes: Iterable[str]) -> bool:
-    return any(key.startswith(prefix) for prefix in prefixes)
-
-
 def _load_plain(model: torch.nn.Module, rest: dict[str, torch.Tensor]) -> None:
     """Loads the plain tensors; a tied parameter that the checkpoint names once stays tied."""
     own = model.state_dict(keep_vars=True)
     assign = any(tensor.is_meta for tensor in own.values())
-    ties = {key: name for name in rest for key in own if key != name and own[key] is own[name]}
+    given = {id(own[name]): name for name in rest}
+    ties = {key: given[id(tensor)] for key, tensor in own.items() if key not in rest and id(tensor) in given}
     model.load_state_dict(rest, strict=False, assign=assign)
     for key, name in ties.items() if assign else ():
         head, _, last = key.rpartition(".")
