@@ -234,7 +234,7 @@ def _legend(figure: Figure, picture: Picture, colours: dict[str, dict[str, Any]]
     inch = 1 / figure.get_size_inches()[0]
     step = 0.205 / figure.get_size_inches()[1]
     for group, labels in colours.items():
-        heading = "dequantise + linear" if group == FALLBACK else group
+        heading = "no kernel" if group == FALLBACK else group
         figure.text(position, top, heading, fontsize=9, weight="bold", va="top")
         column = (0.5 + 0.073 * max(len(label) for label in labels)) * inch
         for index, (label, colour) in enumerate(labels.items()):
