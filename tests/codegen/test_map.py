@@ -118,7 +118,7 @@ def test_a_person_is_told_what_is_drawn(tmp_path: Path) -> None:
     assert plain.returncode == 0, plain.stderr
     shown = texts(tmp_path / "m.svg")
     for text in ("gemm_4bit: which kernel runs", "sm121 \u00b7 GB10 / DGX Spark \u00b7 48 SMs", "rows of activations M",
-                 "simt", "mma", "dequantise + linear", "reported by others"):  # fmt: skip
+                 "simt", "mma", "no kernel", "reported by others"):  # fmt: skip
         assert text in shown
     assert any(t.startswith("bf16, blocksize 64") for t in shown)
     drawn = panel(

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "405207822f48d7b21e2ac0f9d071c19a39d886df0df81b1714ad337eff664deb";
+const char* const kSpecDigest = "a04659b0425785e866e87708876b5a81660d497b5e6beb1e6b5a29fd8a1f6a1f";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
