@@ -134,6 +134,8 @@ class TilewrightHfQuantizer(HfQuantizer):  # type: ignore[misc]  # transformers 
         stay = list(options.exclude)
         if options.include is None:
             keys = self.get_modules_to_not_convert(model, None, model._keep_in_fp32_modules)
+            # transformers names the last parameter; of a classifier with a bias that is the bias.
+            keys = [key.removesuffix(".bias") for key in keys]
             stay += [name for name, _ in model.named_modules() if name and not should_convert_module(name, keys)]
         convert(
             model,

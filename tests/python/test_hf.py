@@ -83,6 +83,22 @@ def test_include_and_exclude(dense_path: Path) -> None:
         AutoModel.from_pretrained(dense_path, quantization_config=hf.TilewrightConfig(exclude=["*.gate"]))
 
 
+def test_classifiers_and_what_must_stay_in_fp32_stay(tmp_path: Path) -> None:
+    small = {"vocab_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
+    bert = transformers.BertConfig(hidden_size=64, intermediate_size=128, **small)
+    transformers.BertForSequenceClassification(bert).save_pretrained(tmp_path / "bert")
+    kind = transformers.AutoModelForSequenceClassification
+    model = kind.from_pretrained(tmp_path / "bert", quantization_config=hf.TilewrightConfig())
+    assert len(layers(model)) == 7
+    assert type(model.classifier) is torch.nn.Linear
+    t5 = transformers.T5Config(d_model=64, d_kv=16, d_ff=128, num_layers=1, num_heads=4, vocab_size=64)
+    transformers.T5ForConditionalGeneration(t5).save_pretrained(tmp_path / "t5")
+    kind = transformers.AutoModelForSeq2SeqLM
+    model = kind.from_pretrained(tmp_path / "t5", quantization_config=hf.TilewrightConfig())
+    dense = {name.rpartition(".")[2] for name, module in model.named_modules() if type(module) is torch.nn.Linear}
+    assert dense == {"wo", "lm_head"}
+
+
 def test_dequantize_gives_dense_layers(dense_path: Path) -> None:
     model = AutoModel.from_pretrained(dense_path, quantization_config=hf.TilewrightConfig())
     before = logits(model)
