@@ -8,12 +8,14 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from statistics import median
 
 from ..diagnostics import Diagnostic
-from ..expr import Compare, format_node
+from ..expr import Compare, Int, Name, format_node
 from ..ir import Family, Layer, Section, SpecTree
+from .contract import needed
 from .features import Space, Term
 from .judge import Judged
 from .proposals import Candidate, Fitted
@@ -85,7 +87,8 @@ def make_patch(
     rules: list[NewRule] = []
     for candidate in fitted.rules:
         evidence = name if len(fitted.rules) == 1 else f"{name}-{len(rules) + 1}"
-        rules.append(_rule(family, layer, header, candidate, evidence, [r.id for r in rules]))
+        contract = needed(family, layer, target, ordered, candidate)
+        rules.append(_rule(family, layer, header, candidate, evidence, contract, [r.id for r in rules]))
     section = _section_text(layer, arch, name, rules, header)
     path = Path(target.location.path)
     root = Path(tree.root)
@@ -106,12 +109,18 @@ def default_id(header: Header, passes: Sequence[Pass]) -> str:
 
 
 def _rule(
-    family: Family, layer: Layer, header: Header, candidate: Candidate, evidence: str, taken: list[str]
+    family: Family,
+    layer: Layer,
+    header: Header,
+    candidate: Candidate,
+    evidence: str,
+    contract: Sequence[str],
+    taken: Sequence[str],
 ) -> NewRule:
-    shared = [format_node(c) for c in family.rule_by_id[candidate.within].conds] if candidate.within else []
+    shared = _shared(family, candidate)
     tight = {(t.name, t.op) for t in candidate.stated}
     terms = [*(t for t in candidate.terms if (t.name, t.op) not in tight), *candidate.stated]
-    when = [*shared, *(_short(layer, text) for text in _equalities(terms))]
+    when = [*shared, *contract, *(_short(layer, text) for text in _equalities(terms))]
     stated = {_side(t) for t in candidate.stated} | ({"M+"} if candidate.cap is not None else set())
     base = f"{header.device.arch}-{layer.name.replace('_', '-')}-calibrated"
     number = 1
@@ -121,6 +130,21 @@ def _rule(
     when = list(dict.fromkeys(when))
     basis = _basis(header, candidate)
     return NewRule(f"{base}-{number}", evidence, candidate, tuple(when), open_sides, basis)
+
+
+def _shared(family: Family, candidate: Candidate) -> list[str]:
+    """Conditions of the rule that decides all its cells today, but for those that its own bounds imply."""
+    if candidate.within is None:
+        return []
+    bounds: dict[tuple[str, str], Fraction] = {(t.name, t.op): t.value for t in candidate.stated}
+    found = []
+    for cond in family.rule_by_id[candidate.within].conds:
+        if isinstance(cond, Compare) and isinstance(cond.left, Name) and isinstance(cond.right, Int):
+            bound = bounds.get((cond.left.name, cond.op))
+            if bound is not None and (bound <= cond.right.value if cond.op == "<=" else bound >= cond.right.value):
+                continue
+        found.append(format_node(cond))
+    return found
 
 
 def _side(term: Term) -> str:
