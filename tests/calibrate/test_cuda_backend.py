@@ -78,3 +78,33 @@ def test_a_pass_on_a_card() -> None:
     assert set(found.rejected) == {"no-such-tile"}
     assert found.null is not None
     assert all(0.1 < t.median < 10_000 for t in found.times.values())
+
+
+def on_cpu(M: int, N: int, K: int, dtype: str) -> cuda.CudaBench:
+    """A bench whose tensors lie in host memory: everything but graphs and events works there."""
+    cell = Cell(arch="sm90", num_sms=132, dtype=dtype, M=M, N=N, K=K, words={"quant_type": "nf4"})
+    method = Method(rotate_bytes=3 * N * K // 2)
+    return cuda.CudaBench(cell, method, "rotated", cuda.Weights(cell, method, torch.device("cpu")), cuda.Watch(0))
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
+def test_inputs_and_reference_agree_with_the_public_op(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = on_cpu(4, 128, 256, dtype)
+    assert len(bench.copies) == 3
+    assert len({packed.data_ptr() for packed, _ in bench.copies}) == 3
+    decision = type("Decision", (), {"tile": "some-tile", "path": "custom"})
+    monkeypatch.setattr(cuda.tilewright, "last_decision", lambda: decision)
+    found = bench._compare(bench._call(1), "some-tile")
+    assert found.untouched == 0
+    assert 0 <= found.nrmse < 0.005
+
+
+def test_a_sentinel_left_in_the_output_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = on_cpu(4, 128, 256, "bf16")
+    decision = type("Decision", (), {"tile": "some-tile", "path": "custom"})
+    monkeypatch.setattr(cuda.tilewright, "last_decision", lambda: decision)
+    got = bench._call(0)
+    got[1:] = bench._sentinel()[1:]
+    assert bench._compare(got, "some-tile").untouched == 3 * 128
+    with pytest.raises(RuntimeError, match="other-tile was forced and some-tile ran"):
+        bench._compare(got, "other-tile")
