@@ -57,7 +57,8 @@ def judge(ratios: Sequence[float], noise: float, *, compared: int = 1, alpha: fl
     centre = mean(logs)
     low, high = bootstrap(tuple(logs), alpha)
     ahead, behind = sum(v > 0 for v in logs), sum(v < 0 for v in logs)
-    p = min(1.0, sign_test(max(ahead, behind), ahead + behind) * compared)
+    # A tie speaks for nobody: it stays among the trials.
+    p = min(1.0, sign_test(max(ahead, behind), len(logs)) * compared)
     state, reason = _state(logs, low, high, p, noise, alpha)
     found = [round(math.exp(v), 4) for v in (centre, low, high)]
     return Verdict(state, found[0], found[1], found[2], ahead, len(logs), round(p, 6), round(noise, 5), reason)

@@ -471,7 +471,7 @@ def test_command_takes_a_folder_or_a_revision_as_base(tmp_path: Path) -> None:
 
 def test_command_without_a_base_skips_what_needs_one() -> None:
     result = run("--specs", str(PORT), "--claim", "trees-equivalent")
-    assert result.exit_code == 0 and "skipped" in result.output and "--base" in result.output
+    assert result.exit_code == 2 and "skipped" in result.output and "--base" in result.output
 
 
 def test_command_exits_2_on_unknown(monkeypatch: pytest.MonkeyPatch) -> None:

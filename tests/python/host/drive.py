@@ -147,7 +147,7 @@ def check_refusals() -> None:
     refused("bias has dtype float16; expected float32", x, *good, torch.zeros(N).half())
     refused("bias has 1 elements; expected 40", x, *good, torch.zeros(1))
     refused("offset is given; it must be None without nested_absmax", x, *good, None, None, None, torch.zeros(1))
-    refused("the launch of tile .* failed: not supported .*M=2, N=40, K=128, blocksize=64", x.half(), *good)
+    refused("the tile .* cannot run M=2, N=40, K=128, blocksize=64: its engine does not take", x.half(), *good)
     refused(
         "tile .* is not built. This is a dispatch-table bug; attach .*: tilewright explain 2 40 128",
         x.bfloat16(),
