@@ -153,7 +153,9 @@ def check_refusals() -> None:
         x.bfloat16(),
         *good,
     )
-    refused("dequantize_4bit: the launch failed: not supported", torch.ones(2000, K).half(), *good)
+    library.tilewright_force_tile(-2)
+    refused("dequantize_4bit: the launch failed: not supported", x.half(), *good)
+    library.tilewright_force_tile(-1)
 
 
 def check_force() -> None:
