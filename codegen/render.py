@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -72,22 +71,20 @@ def render(tree: SpecTree, images: Sequence[Image], templates: Path | None = Non
     plans: dict[str, ImagePlan] = {}
     device: list[tuple[str, tuple[Image, ...]]] = []
     host: list[str] = []
+    digest = specs_digest(tree.root)
     for family in tree.families.values():
         native = (folder / "include" / "tilewright" / family.name / "args.h").is_file()
         plans[family.name] = plan_images(tree, family, images, partial(mentioned_tiles, family))
-        context = _context(tree, family, plans[family.name], emit_cpp, native)
-        _render_selector(jinja, context, _context(tree, family, plans[family.name], emit_py, False), outputs)
+        plan = plans[family.name]
+        context = family_context(tree, family, plan, emit_cpp, shared_memory_bytes, native, digest)
+        python = family_context(tree, family, plan, emit_py, shared_memory_bytes, False)
+        _render_selector(jinja, context, python, outputs)
         if native:
             host.append(_render_launch(jinja, context, family, outputs))
-            device += _render_instances(jinja, context, plans[family.name], outputs)
+            device += _render_instances(jinja, context, plan, outputs)
     _render_build(jinja, images, device, host, outputs)
     outputs.add("images.json", _images_json(plans))
     return Rendering(outputs, plans)
-
-
-def _context(tree: SpecTree, family: Family, plan: ImagePlan, target: Any, native: bool) -> FamilyContext:
-    digest = specs_digest(tree.root)
-    return family_context(tree, family, plan, target, shared_memory_bytes, native, digest)
 
 
 def _add(jinja: Environment, template: str, context: object, path: str, outputs: OutputSet) -> None:
