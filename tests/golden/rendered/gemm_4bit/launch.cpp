@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "a04659b0425785e866e87708876b5a81660d497b5e6beb1e6b5a29fd8a1f6a1f";
+const char* const kSpecDigest = "e6800d4aff14ffb448a057d09979fff16519c00d269fbcce620e79239fcd4536";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
