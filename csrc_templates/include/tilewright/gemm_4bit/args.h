@@ -3,14 +3,11 @@
 
 #include <cstdint>
 
+#include "tilewright/types.h"
+
 namespace tilewright {
 
-enum class DType : int { kF16 = 0, kBf16 = 1, kF32 = 2 };
-
 enum class QuantType : int { kNf4 = 0, kFp4 = 1, kE2m1 = 2 };
-
-// The kernel family member a tile belongs to; a Config carries it as `kEngine`.
-enum class Engine : int { kSimt = 0, kMmaM16n8k16 = 1, kWgmma = 2, kTcgen05 = 3, kDecode = 4 };
 
 // out[m, n] = a[m, k] * dequantise(b)[n, k]^T + bias[n], accumulated in fp32.
 //

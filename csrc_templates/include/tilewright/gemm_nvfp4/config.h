@@ -1,0 +1,11 @@
+// The one template parameter of a gemm_nvfp4 kernel: a tile of the spec with the element type of the result.
+#pragma once
+
+namespace tilewright {
+
+template <class Tile, class T>
+struct GemmNvfp4Config : Tile {
+  using Element = T;
+};
+
+}  // namespace tilewright
