@@ -10,10 +10,13 @@ from .diagnostics import did_you_mean
 from .models.arch import ArchProfile
 
 NAMED_SETS: Mapping[str, str] = {"small": "80 90a", "all": ""}
-"""Words that stand for tokens in every tree; `all` is the gencode of every profile. Variants of the specs add more."""
+"""Words that stand for tokens in every tree. Variants of the specs add more.
+
+`all` is the gencode of every profile, and the tokens beside its name.
+"""
 DEFAULT_SET = "small"
 
-_TOKEN = re.compile(r"(?:sm_)?(?P<major>\d+?)(?P<dot>\.?)(?P<minor>\d)(?P<suffix>[a-z]?)")
+_TOKEN = re.compile(r"(?:sm_)?(?P<major>\d+?)(?P<dot>\.?)(?P<minor>\d)(?P<suffix>[a-z]?)(?P<ptx>(?:\+PTX)?)")
 _RENUMBERED = {(10, 1): "compute capability 10.1 is 11.0 since CUDA 13.0; ask for 110a"}
 
 
@@ -23,12 +26,16 @@ class ArchTokenError(ValueError):
 
 @dataclass(frozen=True)
 class BuildArch:
-    """One image to build. `token` is what was written; `image` the compiler's name, such as sm_90a."""
+    """One image to build. `token` is what was written; `image` the compiler's name, such as sm_90a.
+
+    `ptx`: its kernels are kept as PTX too, which drivers translate for devices that came later.
+    """
 
     profile: ArchProfile
     token: str
     cc: tuple[int, int]
     suffix: str
+    ptx: bool = False
 
     @property
     def image(self) -> str:
@@ -43,8 +50,8 @@ def parse_arch_tokens(
 ) -> tuple[BuildArch, ...]:
     """The images that `text` asks for, in the order of the profiles.
 
-    Tokens are separated by `;`, `,` or blanks: `90a`, `9.0a`, `sm_90a`, or a word of `sets`. Each is matched whole.
-    ArchTokenError quotes every token that names none; a repeated image is kept once and reported through `note`.
+    Tokens are separated by `;`, `,` or blanks: `90a`, `9.0a`, `sm_90a`, `89+PTX`, or a word of `sets`. Each is matched
+    whole. ArchTokenError quotes every token that names none; a repeated image is kept once and reported through `note`.
     """
     by_cc = {profile.cc: profile for profile in profiles if profile.cc is not None and profile.gencode is not None}
     wanted: dict[str, BuildArch] = {}
@@ -55,9 +62,11 @@ def parse_arch_tokens(
         except ArchTokenError as error:
             problems.append(str(error))
             continue
-        if arch.image in wanted:
-            note(f"arch token '{token}' repeats '{wanted[arch.image].token}'")
-        wanted.setdefault(arch.image, arch)
+        known = wanted.get(arch.image)
+        if known is not None and (known.ptx or not arch.ptx):
+            note(f"arch token '{token}' repeats '{known.token}'")
+            continue
+        wanted[arch.image] = arch
     if problems:
         raise ArchTokenError("\n".join(problems))
     if not wanted:
@@ -92,11 +101,17 @@ def _version(text: str) -> tuple[int, ...]:
 def _expand(text: str, profiles: Iterable[ArchProfile], sets: Mapping[str, str]) -> Iterable[str]:
     for token in re.split(r"[;,\s]+", text.strip()):
         if token == "all":
-            yield from (str(profile.gencode) for profile in profiles)
+            yield from _all(profiles, sets.get("all", "").split())
         elif token in sets:
             yield from sets[token].split()
         elif token:
             yield token
+
+
+def _all(profiles: Iterable[ArchProfile], extra: Iterable[str]) -> Iterable[str]:
+    """Every profile once, as PTX too where `extra` says so."""
+    more = {token.removesuffix("+PTX"): token for token in extra}
+    return (more.get(gencode, gencode) for gencode in (str(profile.gencode) for profile in profiles))
 
 
 def _parse(token: str, by_cc: Mapping[tuple[int, int], ArchProfile], sets: Mapping[str, str]) -> BuildArch:
@@ -114,7 +129,20 @@ def _parse(token: str, by_cc: Mapping[tuple[int, int], ArchProfile], sets: Mappi
     allowed = _suffixes(profile)
     if suffix not in allowed:
         raise ArchTokenError(f"arch token '{token}': {_wrong_suffix(profile, suffix, allowed)}")
-    return BuildArch(profile, token, cc, suffix)
+    if match["ptx"] and suffix:
+        raise ArchTokenError(f"arch token '{token}': {_not_portable(suffix, by_cc)}")
+    return BuildArch(profile, token, cc, suffix, bool(match["ptx"]))
+
+
+def portable(profile: ArchProfile) -> bool:
+    """Whether PTX of the arch runs on every later device: that of a target with `a` or `f` does not."""
+    return profile.gencode is not None and profile.gencode[-1].isdecimal()
+
+
+def _not_portable(suffix: str, by_cc: Mapping[tuple[int, int], ArchProfile]) -> str:
+    found = [str(profile.gencode)[3:] for profile in by_cc.values() if portable(profile)]
+    ask = f"; ask for {found[-1]}+PTX" if found else ""
+    return f"PTX of a target with '{suffix}' runs on no later device{ask}"
 
 
 def _suffixes(profile: ArchProfile) -> tuple[str, ...]:
@@ -141,8 +169,12 @@ def _wrong_suffix(profile: ArchProfile, suffix: str, allowed: tuple[str, ...]) -
 def _expected(token: str, by_cc: Mapping[tuple[int, int], ArchProfile], sets: Mapping[str, str]) -> str:
     lowered = token.lower()
     bare = re.sub(r"(-real|-virtual|\+ptx)$", "", lowered)
-    if bare != lowered:
-        return f"machine code only is built, so leave out '{token[len(bare) :]}'"
+    if lowered.endswith("-real"):
+        return f"machine code is built without a word for it, so leave out '{token[len(bare) :]}'"
+    if bare != lowered and _TOKEN.fullmatch(bare):
+        return f"did you mean '{bare}+PTX'?"
+    if bare in sets:
+        return f"'+PTX' stands behind one arch, not behind '{token[: len(bare)]}'"
     if lowered != token and (lowered in sets or _TOKEN.fullmatch(lowered)):
         return f"did you mean '{lowered}'?"
     known = [str(profile.gencode)[3:] for profile in by_cc.values()]

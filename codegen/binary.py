@@ -23,6 +23,8 @@ Contents = Mapping[str, Mapping[str, frozenset[str]]]
 _ARCH = re.compile(r"arch = (\S+)")
 _KERNEL = re.compile(r"^FUNC\s+\S+\s+\S+\s+ENTRY\s+(?:\S+\s+)?(_Z\w+)", re.MULTILINE)
 _LENGTH = re.compile(r"\d+")
+_NAMESPACE = re.compile(r"N(10tilewright|S_)$")
+"""What stands in front of a name that lies directly in namespace tilewright."""
 SUPPORT = "support"
 """Family name under which kernels without a tile (quantise, dequantise) are counted."""
 
@@ -66,24 +68,27 @@ def parse_symbols(text: str) -> Contents:
 
 
 def attribute(symbol: str) -> tuple[str, str | None]:
-    """Family and tile type of a mangled kernel name: the namespace in front of its `Tile_...` parameter."""
-    scopes: list[str] = []
-    for name in _identifiers(symbol):
+    """Family and tile type of a mangled kernel name: the namespace of its `Tile_...` parameter.
+
+    The namespace is spelled out there, or replaced by the place where it first occurs, in the kernel's own name.
+    """
+    family = SUPPORT
+    for position, name in _identifiers(symbol):
         if name.startswith("Tile_"):
-            families = [scope for scope in scopes if scope.startswith("gemm_")]
-            return (families[-1] if families else SUPPORT), name
-        scopes.append(name)
+            return family, name
+        if name.startswith("gemm_") and _NAMESPACE.search(symbol, 0, position):
+            family = name
     return SUPPORT, None
 
 
-def _identifiers(mangled: str) -> Iterator[str]:
-    """The identifiers of a mangled name, each of which stands after its length."""
+def _identifiers(mangled: str) -> Iterator[tuple[int, str]]:
+    """The identifiers of a mangled name, each of which stands after its length, and where the length stands."""
     position = 0
     while match := _LENGTH.search(mangled, position):
         position = match.end()
         name = mangled[position : position + int(match[0])]
         if name.isidentifier():
-            yield name
+            yield match.start(), name
             position += len(name)
 
 

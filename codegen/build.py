@@ -225,12 +225,12 @@ class _FamilyBuilder:
                 place = document.locate(("tiles", index))
                 if model is not None and names.define(model.id, place):
                     stated = requires.get(getattr(model, "kc", 0), ())
-                    needed = tuple(c for c in self._kernel_requires(file.engine, model) if c not in stated)
+                    needed = tuple(c for c in self._kernel_requires(model) if c not in stated)
                     yield Tile(model.id, file.engine, model, (*stated, *needed), place)
 
-    def _kernel_requires(self, engine: str, model: TileBase) -> tuple[Cond, ...]:
+    def _kernel_requires(self, model: TileBase) -> tuple[Cond, ...]:
         """What the engine's kernels ask of a problem, where the family has the inputs it speaks of."""
-        entry = ENGINE_NEEDS.get(engine)
+        entry = ENGINE_NEEDS.get(type(model))
         conds = [parse_cond(text) for text in entry.requires(model)] if entry else []
         known = {item.name for item in self.inputs}
         return tuple(c for c in conds if known.issuperset(names(c)))

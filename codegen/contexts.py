@@ -7,12 +7,18 @@ from dataclasses import dataclass, fields
 from types import ModuleType
 
 from . import emit_cpp, emit_py
-from .engines import ENGINES, engine_dtypes
+from .engines import engine_dtypes
 from .expr import Cond, names
 from .images import Image, ImagePlan
 from .ir import CUSTOM, FALLBACK, AnyCond, Cap, Choice, Family, Keep, Layer, Rule, SpecTree, Tile
 
-NATIVE_ENUMS = {"dtype": "DType", "quant_type": "QuantType"}
+NATIVE_ENUMS = {
+    "dtype": "DType",
+    "quant_type": "QuantType",
+    "scaling": "Scaling",
+    "a_type": "Fp8Type",
+    "grouping": "Grouping",
+}
 """Enumerated inputs whose C++ type the kernel headers define (tilewright/<family>/args.h)."""
 
 
@@ -317,15 +323,14 @@ def _tile_context(
     target: ModuleType,
     smem: Callable[[Tile], int | None],
 ) -> TileContext:
-    dtypes = engine_dtypes(tile.engine, family.dtypes)
-    info = ENGINES.get(tile.engine)
+    dtypes = engine_dtypes(family.name, tile.engine, family.dtypes)
     return TileContext(
         index=index,
         id=tile.id,
         enumerator=emit_cpp.enumerator(tile.id),
         config_type=f"Tile_{emit_cpp.enumerator(tile.id)[1:].lower()}",
         engine=tile.engine,
-        engine_enumerator=info.enumerator if info else emit_cpp.enumerator(tile.engine),
+        engine_enumerator=f"k{emit_cpp.camel(tile.engine)}",
         constants=tuple(_constant(k, v) for k, v in tile.fields.items()),
         smem_bytes=smem(tile),
         requires=target.conjunction(tile.requires),
@@ -394,6 +399,6 @@ def group_contexts(sources: Iterable[tuple[str, tuple[Image, ...]]]) -> tuple[Gr
     for source, images in sources:
         groups.setdefault(images, []).append(source)
     return tuple(
-        GroupContext("g" + "_".join(i.name[3:] for i in images), tuple(i.cmake for i in images), tuple(sorted(found)))
+        GroupContext("g" + "_".join(i.short for i in images), tuple(i.cmake for i in images), tuple(sorted(found)))
         for images, found in sorted(groups.items(), key=lambda item: [i.cc for i in item[0]])
     )

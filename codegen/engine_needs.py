@@ -1,4 +1,4 @@
-"""Resource formulas, one entry an engine. A new engine adds its functions and one line to ENGINE_NEEDS."""
+"""Resource formulas, one entry a tile model. A new engine adds its functions and one line to ENGINE_NEEDS."""
 
 from __future__ import annotations
 
@@ -249,11 +249,11 @@ def _tcgen05_contradictions(tile: Tcgen05Tile) -> Iterator[str]:
         yield "a ring has at least 2 stages"
 
 
-ENGINE_NEEDS: dict[str, EngineNeeds] = {
-    "simt": EngineNeeds(_simt_needs, _simt_contradictions),
-    "mma_m16n8k16": EngineNeeds(_mma_needs, _mma_contradictions, lambda tile: ("K % 32 == 0",)),
-    "wgmma": EngineNeeds(_wgmma_needs, _wgmma_contradictions, lambda tile: ("K % 64 == 0", "blocksize != 32")),
-    "decode": EngineNeeds(_decode_needs, _decode_contradictions, _decode_requires),
-    "tcgen05": EngineNeeds(_tcgen05_needs, _tcgen05_contradictions),
+ENGINE_NEEDS: dict[type[TileBase], EngineNeeds] = {
+    SimtTile: EngineNeeds(_simt_needs, _simt_contradictions),
+    MmaTile: EngineNeeds(_mma_needs, _mma_contradictions, lambda tile: ("K % 32 == 0",)),
+    WgmmaTile: EngineNeeds(_wgmma_needs, _wgmma_contradictions, lambda tile: ("K % 64 == 0", "blocksize != 32")),
+    DecodeTile: EngineNeeds(_decode_needs, _decode_contradictions, _decode_requires),
+    Tcgen05Tile: EngineNeeds(_tcgen05_needs, _tcgen05_contradictions),
 }
-"""Formulas by engine."""
+"""Formulas by tile model: a family and an engine name the model (`models/tiles.py`)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .archs import BuildArch
 from .emit_cpp import enumerator
@@ -15,22 +15,28 @@ FAMILY_MEMBERS = {(10, 0): ((10, 0), (10, 3), (10, 7)), (10, 3): ((10, 3), (10, 
 
 @dataclass(frozen=True)
 class Image:
-    """One cubin target: the arch it is built for, and its compute capability and suffix ('', 'a' or 'f')."""
+    """One target: the arch it is built for, its compute capability and suffix ('', 'a' or 'f'), machine code or PTX."""
 
     arch: str
     arch_enumerator: str
     cc: tuple[int, int]
     suffix: str
+    ptx: bool = False
 
     @property
     def name(self) -> str:
-        """The compiler's name: sm_90a."""
-        return f"sm_{self.cc[0]}{self.cc[1]}{self.suffix}"
+        """The compiler's name: sm_90a, or compute_89 for PTX."""
+        return f"{'compute' if self.ptx else 'sm'}_{self.cc[0]}{self.cc[1]}{self.suffix}"
+
+    @property
+    def short(self) -> str:
+        """For names of build targets: 90a, or 89ptx."""
+        return f"{self.cc[0]}{self.cc[1]}{self.suffix}{'ptx' if self.ptx else ''}"
 
     @property
     def cmake(self) -> str:
-        """CMake's token: 90a-real."""
-        return f"{self.cc[0]}{self.cc[1]}{self.suffix}-real"
+        """CMake's token: 90a-real, or 89-virtual for PTX."""
+        return f"{self.cc[0]}{self.cc[1]}{self.suffix}-{'virtual' if self.ptx else 'real'}"
 
     @property
     def suffix_char(self) -> str:
@@ -40,8 +46,10 @@ class Image:
         """Whether a device of this compute capability can load the image.
 
         An `a` image loads on its own capability only, an `f` image on its family, a plain one on the same major
-        version from its minor version on.
+        version from its minor version on. PTX is translated for every capability from its own on.
         """
+        if self.ptx:
+            return cc >= self.cc
         if self.suffix == "a":
             return cc == self.cc
         if self.suffix == "f":
@@ -66,7 +74,8 @@ def plan_images(
     """Put a tile into an image if some arch reaches it there, or the tile is held in reserve.
 
     `reached(arch)` names the tiles that the rules of an arch can pick. A device runs the rules of the arch whose
-    image it loads, so an image needs the tiles of its own arch; which devices load it does not matter.
+    image it loads, so an image needs the tiles of its own arch; which devices load it does not matter. PTX holds what
+    the machine code of its arch holds: engines that only some devices have are not among those of a portable arch.
     """
     holders: dict[str, list[int]] = {tile.id: [] for tile in family.tiles}
     for index, image in enumerate(images):
@@ -89,6 +98,7 @@ def mentioned_tiles(family: Family, arch: str) -> frozenset[str]:
     )
 
 
-def image_of(arch: BuildArch) -> Image:
-    """The image a parsed arch token asks for."""
-    return Image(arch.profile.name, enumerator(arch.profile.name), arch.cc, arch.suffix)
+def images_of(archs: Sequence[BuildArch]) -> list[Image]:
+    """The images that parsed arch tokens ask for: machine code in their order, then PTX."""
+    code = [Image(arch.profile.name, enumerator(arch.profile.name), arch.cc, arch.suffix) for arch in archs]
+    return code + [replace(image, ptx=True) for image, arch in zip(code, archs, strict=True) if arch.ptx]

@@ -156,7 +156,8 @@ def _launch_goal(claim: Claim, side: ArchRules, arch: Arch) -> Goal:
 
     found = {tile.id: shortfalls(arch.profile, tile) for tile in side.family.tiles}
     faults = {tile: "; ".join(lacks) for tile, lacks in found.items() if lacks}
-    dtypes = {t.id: engine_dtypes(t.engine, side.family.dtypes) for t in side.family.tiles}
+    family = side.family
+    dtypes = {t.id: engine_dtypes(family.name, t.engine, family.dtypes) for t in family.tiles}
     region = Region(claim.conds["where"]) if claim.conds["where"] else None
     return LaunchGoal(side, region=region, faults=faults, dtypes=dtypes)
 

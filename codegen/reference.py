@@ -33,7 +33,9 @@ def reference() -> str:
         parts.append(_section(f"## `schema: {schema}`", model))
         parts += [_section(f"### `{n}`", m) for n, m in _nested(model)]
         if schema == "tiles/1":
-            parts += [_section(f"### Tiles of engine `{name}`", m) for name, m in TILE_MODELS.items()]
+            parts += [
+                _section(f"### Tiles of `{family}`, engine `{name}`", m) for (family, name), m in TILE_MODELS.items()
+            ]
             parts.append(_section("### Tiles of any other engine", GenericTile))
         if schema == "claims/1":
             parts += [_section(f"### `claim: {name}`", m) for name, m in CLAIM_MODELS.items()]

@@ -32,7 +32,7 @@ from .tree import spec_files
 
 def shared_memory_bytes(tile: Tile) -> int | None:
     """Dynamic shared memory of a tile whose engine has a formula that the kernels repeat; None for others."""
-    return needs(tile).smem_bytes if tile.engine in ENGINE_NEEDS else None
+    return needs(tile).smem_bytes if type(tile.model) in ENGINE_NEEDS else None
 
 
 @dataclass(frozen=True)

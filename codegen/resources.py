@@ -22,23 +22,23 @@ EXCLUSIVE = "tmem_exclusive"
 
 def needs(tile: Tile) -> Needs:
     """Resources of one block. Engines without a formula state their shared memory themselves."""
-    return _needs(tile.engine, tile.model)
+    return _needs(tile.model)
 
 
-def _needs(engine: str, model: TileBase) -> Needs:
-    entry = ENGINE_NEEDS.get(engine)
+def _needs(model: TileBase) -> Needs:
+    entry = ENGINE_NEEDS.get(type(model))
     return entry.needs(model) if entry else needs_stated(model)
 
 
 def contradictions(tile: Tile) -> tuple[str, ...]:
     """What no arch could mend: fields of the tile that exclude each other, or its id."""
-    entry = ENGINE_NEEDS.get(tile.engine)
+    entry = ENGINE_NEEDS.get(type(tile.model))
     found = list(entry.contradictions(tile.model)) if entry else []
     stated = _SHAPE_IN_ID.search(tile.id)
     shape = "{mt}x{nt}-{kc}".format_map({"mt": "", "nt": "", "kc": "", **tile.fields})
     if stated and {"mt", "nt", "kc"} <= set(tile.fields) and stated[0] != shape:
         found.append(f"the id says {stated[0]}, the fields {shape}")
-    if tile.engine in ENGINE_NEEDS:
+    if entry:
         threads = needs(tile).threads
         if threads is not None and threads > MAX_THREADS:
             found.append(f"{threads} threads in a block, {MAX_THREADS} are the most")
@@ -111,11 +111,11 @@ def _smem(arch: ArchProfile, tile: Tile, need: Needs) -> list[str]:
 
 def _stages_that_fit(tile: Tile, limit: int) -> int | None:
     stages = getattr(tile.model, "stages", None)
-    if tile.engine not in ENGINE_NEEDS or not isinstance(stages, int):
+    if type(tile.model) not in ENGINE_NEEDS or not isinstance(stages, int):
         return None
 
     def over(count: int) -> bool:
-        return _needs(tile.engine, tile.model.model_copy(update={"stages": count})).smem_bytes > limit
+        return _needs(tile.model.model_copy(update={"stages": count})).smem_bytes > limit
 
     fitting = bisect_left(range(stages), True, lo=2, key=over) - 1 if stages > 2 else 0
     return fitting if fitting >= 2 else None

@@ -15,7 +15,6 @@ from .ir import SpecTree
 from .loader import Document, ValuePath, load_documents
 from .model_errors import report_model_errors
 from .models import (
-    TILE_MODELS,
     ArchProfile,
     BudgetFile,
     EvidenceRecord,
@@ -26,6 +25,7 @@ from .models import (
     SpecModel,
     TileFile,
     WheelsFile,
+    tile_models,
 )
 from .models.claims import ClaimsFile
 
@@ -107,7 +107,8 @@ def _sort_document(document: Document, file: Path, sources: Sources, sink: Sink)
     if parsed is None:
         return
     if isinstance(parsed, TileFile):
-        sources.tiles.append((parsed, _parse_tiles(parsed, document, sink), document, file.parent.name))
+        folder = file.parent.name
+        sources.tiles.append((parsed, _parse_tiles(parsed, folder, document, sink), document, folder))
     elif isinstance(parsed, ClaimsFile):
         from .claims import parse_claims
 
@@ -116,9 +117,10 @@ def _sort_document(document: Document, file: Path, sources: Sources, sink: Sink)
         sources.add(parsed, document, file.parent.name)
 
 
-def _parse_tiles(file: TileFile, document: Document, sink: Sink) -> list[Any]:
-    model = TILE_MODELS.get(file.engine, GenericTile)
-    hint = None if file.engine in TILE_MODELS else did_you_mean(file.engine, TILE_MODELS)
+def _parse_tiles(file: TileFile, family: str, document: Document, sink: Sink) -> list[Any]:
+    models = tile_models(family)
+    model = models.get(file.engine, GenericTile)
+    hint = None if file.engine in models else did_you_mean(file.engine, models)
     if hint and not any("smem_bytes" in tile for tile in file.tiles):
         place = document.locate(("engine",))
         sink.add("E301", place, f"engine '{file.engine}' is not known, and its tiles state no `smem_bytes`.", hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from .archs import NAMED_SETS, BuildArch, parse_arch_tokens
+from .archs import NAMED_SETS, BuildArch, parse_arch_tokens, portable
 from .diagnostics import Sink, did_you_mean
 from .ir import Arch, SpecTree
 from .loader import Document, ValuePath
@@ -38,15 +38,30 @@ def bind_variants(
 def _check_archs(
     variant: WheelVariant, archs: Mapping[str, Arch], document: Document, path: ValuePath, sink: Sink
 ) -> None:
-    if variant.archs == ALL:
-        return
-    for number, name in enumerate(variant.archs):
-        place = document.locate((*path, "archs", number))
+    built = [name for name, arch in archs.items() if arch.profile.gencode is not None]
+    if variant.archs != ALL:
+        built = list(variant.archs)
+        _check_names(built, archs, document, (*path, "archs"), sink)
+    _check_names(variant.ptx, archs, document, (*path, "ptx"), sink)
+    for number, name in enumerate(variant.ptx):
+        place = document.locate((*path, "ptx", number))
+        if name in archs and name not in built:
+            sink.add("E301", place, f"PTX of '{name}' is kept without its machine code; list it under archs.")
+        elif name in archs and not portable(archs[name].profile):
+            gencode = archs[name].profile.gencode
+            sink.add("E301", place, f"PTX of {gencode} runs on no later device.", "a target without 'a' or 'f' does")
+
+
+def _check_names(
+    names: Sequence[str], archs: Mapping[str, Arch], document: Document, path: ValuePath, sink: Sink
+) -> None:
+    for number, name in enumerate(names):
+        place = document.locate((*path, number))
         if name not in archs:
             sink.add("E301", place, f"there is no arch '{name}'.", did_you_mean(name, archs))
         elif archs[name].profile.gencode is None:
             sink.add("E301", place, f"no machine code is built for arch '{name}'.")
-        if name in variant.archs[:number]:
+        if name in names[:number]:
             sink.add("E206", place, f"arch '{name}' is listed twice.")
 
 
@@ -59,7 +74,8 @@ def bind_budget(
     if not files:
         return None
     budget, document = files[0]
-    images = {f"sm_{p.cc[0]}{p.cc[1]}" for a in archs.values() if (p := a.profile).cc is not None}
+    ccs = [f"{p.cc[0]}{p.cc[1]}" for a in archs.values() if (p := a.profile).cc is not None]
+    images = {f"{kind}_{cc}" for cc in ccs for kind in ("sm", "compute")}
     for index, item in enumerate(budget.families):
         path: ValuePath = ("families", index)
         if item.family not in families:
@@ -76,8 +92,9 @@ def named_sets(tree: SpecTree) -> dict[str, str]:
     """The words that stand for arch tokens in this tree, with their tokens."""
     sets = dict(NAMED_SETS)
     for variant in tree.variants:
-        if variant.archs != ALL:
-            sets[variant.name] = " ".join(str(tree.archs[name].profile.gencode) for name in variant.archs)
+        names = variant.ptx if variant.archs == ALL else variant.archs
+        tokens = [str(tree.archs[name].profile.gencode) + ("+PTX" if name in variant.ptx else "") for name in names]
+        sets[variant.name] = " ".join(tokens)
     return sets
 
 

@@ -21,7 +21,7 @@ GOLDENS = "tests/golden/rendered"
 def command(specs: str, out: str, archs: str, cuda: str | None, check: bool) -> None:
     """Generate launch table, selector, tile configs, instantiations and build lists."""
     from ..archs import ArchTokenError, check_toolkit
-    from ..images import image_of
+    from ..images import images_of
     from ..render import render
     from ..variants import parse_archs
 
@@ -32,7 +32,7 @@ def command(specs: str, out: str, archs: str, cuda: str | None, check: bool) -> 
             check_toolkit(wanted, cuda)
     except ArchTokenError as error:
         fail(str(error))
-    outputs = render(tree, [image_of(arch) for arch in wanted]).outputs
+    outputs = render(tree, images_of(wanted)).outputs
     if not check:
         changed = outputs.write(Path(out))
         click.echo(f"{len(outputs.files)} files, {len(changed)} changed, in {out}")

@@ -8,7 +8,7 @@ from .evidence import EvidenceRecord
 from .family import FamilyFile, LayerDecl
 from .grid import GridFile
 from .layers import AnyOf, LayerFile, OutcomeValue, RuleModel, SectionModel
-from .tiles import TILE_MODELS, GenericTile, TileBase, TileFile
+from .tiles import TILE_MODELS, GenericTile, TileBase, TileFile, tile_models
 from .wheels import BudgetFile, WheelsFile, WheelVariant
 
 __all__ = [
@@ -30,4 +30,5 @@ __all__ = [
     "TileFile",
     "WheelVariant",
     "WheelsFile",
+    "tile_models",
 ]

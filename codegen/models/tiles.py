@@ -129,14 +129,23 @@ class GenericTile(TileBase):
     """Dynamic shared memory of a block, in bytes."""
 
 
-TILE_MODELS: dict[str, type[TileBase]] = {
-    "simt": SimtTile,
-    "mma_m16n8k16": MmaTile,
-    "wgmma": WgmmaTile,
-    "decode": DecodeTile,
-    "tcgen05": Tcgen05Tile,
+DEFAULT_FAMILY = "gemm_4bit"
+"""The family whose models a family of another name uses."""
+TILE_MODELS: dict[tuple[str, str], type[TileBase]] = {
+    ("gemm_4bit", "simt"): SimtTile,
+    ("gemm_4bit", "mma_m16n8k16"): MmaTile,
+    ("gemm_4bit", "wgmma"): WgmmaTile,
+    ("gemm_4bit", "decode"): DecodeTile,
+    ("gemm_4bit", "tcgen05"): Tcgen05Tile,
 }
-"""Models by engine; an engine that is not listed uses GenericTile."""
+"""Models by family and engine. Each is the model of one resource formula (`engine_needs.py`)."""
+
+
+def tile_models(family: str) -> dict[str, type[TileBase]]:
+    """Models by engine of a family; an engine that is not listed uses GenericTile."""
+    known = {name for name, _ in TILE_MODELS}
+    owner = family if family in known else DEFAULT_FAMILY
+    return {engine: model for (name, engine), model in TILE_MODELS.items() if name == owner}
 
 
 class TileFile(SpecModel):
@@ -170,4 +179,5 @@ __all__ = [
     "TileFile",
     "WgmmaTile",
     "tile_fields",
+    "tile_models",
 ]

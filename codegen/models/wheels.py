@@ -10,7 +10,7 @@ from pydantic import Field
 from .base import Positive, SpecModel, Text, Word
 
 Label = Annotated[str, Field(strict=True, pattern=r"^[a-z][a-z0-9]*$")]
-ImageName = Annotated[str, Field(strict=True, pattern=r"^sm_[0-9]+[af]?$")]
+ImageName = Annotated[str, Field(strict=True, pattern=r"^(sm|compute)_[0-9]+[af]?$")]
 
 
 class WheelVariant(SpecModel):
@@ -20,6 +20,8 @@ class WheelVariant(SpecModel):
     """Word that stands for the archs in an arch list, and the local version label of the wheel."""
     archs: Literal["all"] | Annotated[tuple[Word, ...], Field(min_length=1)]
     """Archs whose gencode is built; `all` is every arch with one."""
+    ptx: tuple[Word, ...] = ()
+    """Archs whose kernels are kept as PTX too, for devices that come later. Their gencode has no `a` or `f`."""
     published: Literal["index", "release"] = "release"
     """`index`: the wheel of the package index, without a local version. `release`: a file beside it, with one."""
     why: Text
@@ -45,7 +47,7 @@ class FamilyBudget(SpecModel):
     image_bytes: Positive
     """One image, unless `images` says otherwise."""
     images: Mapping[ImageName, Positive] = {}
-    """Images that may weigh more or must weigh less, by the compiler's name."""
+    """Images that may weigh more or must weigh less, by the compiler's name; compute_89 is PTX."""
 
 
 class BuildBudget(SpecModel):

@@ -80,7 +80,9 @@ def _tiles(context: Context, family: Family, run: ArchRun, found: _Found) -> Non
         tile = family.tiles[index]
         found.launched.add(tile.id)
         lacking = () if (run.arch, tile.engine) in found.no_engine else shortfalls(profile, tile)
-        if not (lacking or tile.requires or len(engine_dtypes(tile.engine, family.dtypes)) < len(family.dtypes)):
+        if not (
+            lacking or tile.requires or len(engine_dtypes(family.name, tile.engine, family.dtypes)) < len(family.dtypes)
+        ):
             continue
         mask = run.tiles == index
         for text in lacking:
@@ -104,7 +106,7 @@ def _requires(tile: Tile, run: ArchRun, mask: Any, found: _Found) -> None:
 
 
 def _dtypes(family: Family, tile: Tile, run: ArchRun, mask: Any, found: _Found) -> None:
-    taken = engine_dtypes(tile.engine, family.dtypes)
+    taken = engine_dtypes(family.name, tile.engine, family.dtypes)
     wrong = [i for i, d in enumerate(family.dtypes) if d not in taken]
     if wrong:
         bad = mask & np.isin(run.survey.values["dtype"], wrong)
@@ -172,7 +174,7 @@ def check_e313(context: Context, family: Family) -> None:
 def check_e314(context: Context, family: Family, found: _Found) -> None:
     """Element type that the tile's engine does not take."""
     for (rule_id, engine), (arch, problem) in found.wrong_dtype.items():
-        taken = listed(engine_dtypes(engine, family.dtypes))
+        taken = listed(engine_dtypes(family.name, engine, family.dtypes))
         context.sink.add(
             "E314",
             family.rule_by_id[rule_id].location,

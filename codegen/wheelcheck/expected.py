@@ -10,7 +10,7 @@ from pathlib import Path
 from ..archs import ArchTokenError
 from ..binary import tile_type
 from ..engines import engine_dtypes
-from ..images import image_of, mentioned_tiles, plan_images
+from ..images import images_of, mentioned_tiles, plan_images
 from ..ir import SpecTree
 from ..variants import named_sets, parse_archs
 from .archive import Archive
@@ -53,13 +53,15 @@ def declared_images(archive: Archive) -> dict[str, dict[str, list[str]]]:
 
 def tokens(images: Sequence[str]) -> str:
     """An arch list that asks for these images."""
-    return " ".join(image.removeprefix("sm_") for image in images)
+    ptx = {image.removeprefix("compute_") for image in images if image.startswith("compute_")}
+    code = {image.removeprefix("sm_"): None for image in images if image.startswith("sm_")}
+    return " ".join(f"{target}+PTX" if target in ptx else target for target in {**code, **dict.fromkeys(ptx)})
 
 
 def plan(archive: Archive, tree: SpecTree, arch_list: str) -> Expected:
     """What the specs put into each image of an arch list. WheelError for a list they do not know."""
     try:
-        images = [image_of(arch) for arch in parse_archs(arch_list, tree)]
+        images = images_of(parse_archs(arch_list, tree))
     except ArchTokenError as error:
         raise WheelError(f"{archive.path}: {error}") from None
     families: dict[str, dict[str, frozenset[Instance]]] = {}
@@ -74,7 +76,7 @@ def plan(archive: Archive, tree: SpecTree, arch_list: str) -> Expected:
                 (tile_type(tile.id), dtype)
                 for tile in family.tiles
                 if index in held.holders[tile.id]
-                for dtype in engine_dtypes(tile.engine, family.dtypes)
+                for dtype in engine_dtypes(family.name, tile.engine, family.dtypes)
             )
             for index, image in enumerate(held.images)
         }

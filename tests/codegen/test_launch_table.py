@@ -82,7 +82,7 @@ def test_every_tile_and_type_reaches_the_kernel_of_its_own_name(
     for index, tile in enumerate(FAMILY.tiles):
         for code, dtype in enumerate(FAMILY.dtypes):
             got = table.probe_launch(index, code)
-            built = bool(holders[tile.id]) and dtype in engine_dtypes(tile.engine, FAMILY.dtypes)
+            built = bool(holders[tile.id]) and dtype in engine_dtypes(FAMILY.name, tile.engine, FAMILY.dtypes)
             if built:
                 assert entries[got - 1000] == f"launch_{tile.id.replace('-', '_')}_{dtype}"
             else:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from tilewright_codegen.cli import main
 from tilewright_codegen.diagnostics import Location
 from tilewright_codegen.ir import Tile
-from tilewright_codegen.models import TILE_MODELS, ArchProfile, GenericTile
+from tilewright_codegen.models import ArchProfile, GenericTile, tile_models
 from tilewright_codegen.resources import contradictions, is_legal, needs, shortfalls, tmem_allocation
 from tilewright_codegen.tree import load_tree
 
@@ -23,7 +23,7 @@ ALL_NEEDS = ("mma_k64", "tmem_exclusive", "smem_oversized")
 
 
 def _tile(engine: str, **fields: Any) -> Tile:
-    model = TILE_MODELS.get(engine, GenericTile)
+    model = tile_models("gemm_4bit").get(engine, GenericTile)
     return Tile("t", engine, model(id="t", **fields), (), Location("tiles.yaml"))
 
 

@@ -35,6 +35,11 @@ def test_attribution() -> None:
     assert attribute(SIMT) == ("gemm_4bit", "Tile_simt_1")
     assert attribute(MMA) == ("gemm_4bit", "Tile_32x64_128")
     assert attribute(DEQUANTISE) == ("support", None)
+    # A kernel of the family's own namespace refers back to it, and may be called after the family.
+    inside = (
+        "_ZN10tilewright8gemm_fp815gemm_fp8_kernelINS_13GemmFp8ConfigINS0_17Tile_w128x128_128EfEEEEvNS_11GemmFp8ArgsE"
+    )
+    assert attribute(inside) == ("gemm_fp8", "Tile_w128x128_128")
     # A family name that ends in a digit stands right in front of the length of the tile.
     assert attribute("_ZN1xINS_8gemm_fp89Tile_64x1E6__halfEEvv")[0] == "gemm_fp8"
 
