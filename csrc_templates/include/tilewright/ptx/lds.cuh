@@ -57,6 +57,16 @@ __device__ __forceinline__ uint4 lds_128(uint32_t address) {
   return value;
 }
 
+__device__ __forceinline__ float2 lds_float2(uint32_t address) {
+  float2 value;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "r"(address));
+  return value;
+}
+
+__device__ __forceinline__ void sts_float2(uint32_t address, float2 value) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(value.x), "f"(value.y) : "memory");
+}
+
 __device__ __forceinline__ void sts_float(uint32_t address, float value) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
 }
