@@ -1,0 +1,80 @@
+// Geometry of the wgmma engine of gemm_fp8, usable from host code without CUDA headers.
+#pragma once
+
+#include "tilewright/types.h"
+
+namespace tilewright::gemm_fp8 {
+
+constexpr int gcd(int a, int b) { return b == 0 ? a : gcd(b, a % b); }
+
+// Tile fields:
+//   kMt, kNt          rows and columns of the output tile
+//   kKc               k per pipeline stage; 128, one swizzled row of bytes
+//   kStages           pipeline stages, at least 2
+//   kSwap             0: the rows of A are the 64-row side of wgmma and the columns its N side; 1: the other way round, so that kMt
+//                     may be any N of wgmma (8 to 256)
+//   kConsumers        multiplying warpgroups, 1 to 3
+//   kPingpong         0: all of them share a tile; 1: each takes every kConsumers-th tile, so that one stores while another multiplies
+//   kPromote          0: sums stay in the tensor core over all of K (fast_accum, scales per tensor or row);
+//                     1: they are added up in fp32 every 128 of K (every kind of scale)
+//   kClusterM         blocks of a cluster that share one tile of B, each with kMt rows of its own (1 or 2)
+//   kClusterN         blocks of a cluster that share one tile of A, each with kNt columns of its own (1 or 2)
+//   kSplitK           blocks of a cluster that share one output tile, each with its part of k, when there are no more tiles than
+//                     clusters; with more, those of the last round
+//   kOccupancy        blocks per multiprocessor the registers are sized for
+template <class Tile>
+struct WgmmaGeometry {
+  static constexpr int kXRows = Tile::kSwap ? Tile::kNt : Tile::kMt;  // the 64-row side
+  static constexpr int kYRows = Tile::kSwap ? Tile::kMt : Tile::kNt;  // the N side
+  static constexpr int kTeam = Tile::kPingpong ? 1 : Tile::kConsumers;  // warpgroups that share a tile
+  static constexpr int kXBlocks = kXRows / 64 / kTeam;                  // blocks of 64 rows a warpgroup holds
+  static constexpr int kAccumulators = kXBlocks * kYRows / 2;           // registers a thread holds them in
+  static constexpr int kThreads = 128 * (1 + Tile::kConsumers);
+  static constexpr int kPeers = Tile::kClusterM * Tile::kClusterN;
+  static constexpr int kCluster = kPeers * Tile::kSplitK;
+
+  static_assert(Tile::kKc == 128, "a stage is one swizzled row of 128 bytes");
+  static_assert(Tile::kConsumers >= 1 && Tile::kConsumers <= 3, "one to three multiplying warpgroups");
+  static_assert(kXBlocks >= 1 && kXRows == 64 * kTeam * kXBlocks, "whole blocks of 64 rows for every warpgroup");
+  static_assert(kYRows % 8 == 0 && kYRows <= 256, "an N of wgmma");
+  static_assert(kXRows <= 256, "a box of the copy engine");
+  static_assert(Tile::kSwap || Tile::kNt % 64 == 0, "columns are stored 64 at a time");
+  static_assert(Tile::kStages >= 2, "one stage is read while another is filled");
+  static_assert(kPeers <= 2 && kCluster <= 8, "larger clusters are not portable");
+  static_assert(Tile::kMt / Tile::kClusterN % 8 == 0 && Tile::kNt / Tile::kClusterM % 8 == 0, "whole swizzle groups");
+  static_assert(Tile::kSplitK == 1 || (Tile::kSwap && !Tile::kPingpong), "parts of k are summed in the swapped layout");
+  static_assert(!(Tile::kPromote && Tile::kPingpong), "adding up hides behind another warpgroup's product");
+  static_assert(kAccumulators + (Tile::kPromote ? kYRows / 2 : 0) <= 208, "the accumulators do not fit");
+
+  // Registers per thread. A block owns what its threads are launched with, a multiple of 8 each; the producer gives some up and
+  // the consumers take them. Asking for more than the block owns would wait for ever.
+  static constexpr int kLaunchRegisters = 512 / Tile::kOccupancy / (1 + Tile::kConsumers) / 8 * 8;
+  static constexpr int kProducerRegisters = Tile::kConsumers == 2 ? 24 : Tile::kConsumers == 1 ? 40 : 32;
+  static constexpr int kConsumerFit =
+      (kLaunchRegisters * (1 + Tile::kConsumers) - kProducerRegisters) / Tile::kConsumers / 8 * 8;
+  static constexpr int kConsumerRegisters = kConsumerFit > 240 ? 240 : kConsumerFit;
+
+  // Dynamic shared memory, in this order:
+  //   stages x A   kMt rows of 128 swizzled bytes; the split-k exchange (kMt * kNt floats) lies over this and B
+  //   stages x B   kNt rows of 128 swizzled bytes
+  //   output       per consumer two buffers of kOutputRows rows of 128 swizzled bytes
+  //   barriers     full and empty, one of each per stage
+  // and 1024 bytes to align the whole.
+  static constexpr int kAStageBytes = Tile::kMt * 128;
+  static constexpr int kBStageBytes = Tile::kNt * 128;
+  static constexpr int kStageBytes = kAStageBytes + kBStageBytes;
+  static constexpr int kOutputRows = Tile::kSwap ? gcd(64, 2 * Tile::kMt) : 64;
+  static constexpr int kOutputBytes = kOutputRows * 128;
+  static constexpr int kExchangeBytes = Tile::kSplitK > 1 ? Tile::kMt * Tile::kNt * 4 : 0;
+  static constexpr int kStagesBytes = Tile::kStages * kStageBytes;
+
+  static constexpr int kBOffset = Tile::kStages * kAStageBytes;
+  static constexpr int kOutputOffset = kStagesBytes > kExchangeBytes ? kStagesBytes : kExchangeBytes;
+  static constexpr int kBarrierOffset = kOutputOffset + Tile::kConsumers * 2 * kOutputBytes;
+  static constexpr int kUsedBytes = kBarrierOffset + 2 * Tile::kStages * 8;
+  static constexpr int kAlignment = 1024;
+  static constexpr int kBytes = kUsedBytes + kAlignment;  // the dynamic window starts on 16 bytes only
+  static_assert(kBytes * Tile::kOccupancy <= 227 * 1024, "the tile does not fit");
+};
+
+}  // namespace tilewright::gemm_fp8
