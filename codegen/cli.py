@@ -18,6 +18,7 @@ VERBS = {
     "prove": "Prove claims about a specs folder for every M, N, K and SM count.",
     "map": "Draw the decision map of an arch, or only what moved.",
     "matrix": "Show the support matrix: arch x family x engine x status.",
+    "model": "Predict the throughput of tcgen05 tiles on a chip from published figures.",
     "resources": "Show what each tile needs on each arch: shared memory, registers, tensor memory.",
     "render": "Generate the sources of the build, or check the committed ones.",
     "calibrate": "Measure what a layer could choose, and write the rules that the times defend.",

@@ -195,11 +195,13 @@ class _Tcgen05Format:
     """Padding that the alignment of the rings may take."""
     scale_columns: int
     """Columns of tensor memory for scale factors."""
+    k: int
+    """Elements of K in a stage."""
 
 
 _TCGEN05_FORMATS = {
-    "nvfp4": _Tcgen05Format(128 * 256 // 2, 2 * KIB, 2, 2 * KIB, 48),
-    "fp8": _Tcgen05Format(128 * 128, 0, 1, 1 * KIB, 0),
+    "nvfp4": _Tcgen05Format(128 * 256 // 2, 2 * KIB, 2, 2 * KIB, 48, 256),
+    "fp8": _Tcgen05Format(128 * 128, 0, 1, 1 * KIB, 0, 128),
 }
 _OUTPUT_TILE = 128 * 32 * 2
 _ACCUMULATOR_COLUMNS = 256
@@ -218,12 +220,29 @@ def _stacked(tile: Tcgen05Tile) -> int:
     return 2 if tile.pair == "2x1" else 1
 
 
-def _tcgen05_smem(tile: Tcgen05Tile) -> int:
+@dataclass(frozen=True)
+class Tcgen05Stage:
+    """One stage of the ring of one CTA: elements of K, and bytes of each operand with its scales."""
+
+    k: int
+    bytes_a: int
+    bytes_b: int
+
+
+def tcgen05_stage(tile: Tcgen05Tile) -> Tcgen05Stage:
     """Per CTA. B covers 256 columns, half of them in each CTA, but every CTA needs the scales of all."""
     sizes, stacked = _TCGEN05_FORMATS[tile.dtype], _stacked(tile)
-    stage = (stacked + 1) * sizes.operand + (stacked + 2) * sizes.scale_block
-    epilogue = stacked * sizes.epilogue_buffers * _OUTPUT_TILE
-    return tile.stages * stage + epilogue + sizes.alignment
+    return Tcgen05Stage(
+        k=sizes.k,
+        bytes_a=stacked * (sizes.operand + sizes.scale_block),
+        bytes_b=sizes.operand + 2 * sizes.scale_block,
+    )
+
+
+def _tcgen05_smem(tile: Tcgen05Tile) -> int:
+    sizes, stage = _TCGEN05_FORMATS[tile.dtype], tcgen05_stage(tile)
+    epilogue = _stacked(tile) * sizes.epilogue_buffers * _OUTPUT_TILE
+    return tile.stages * (stage.bytes_a + stage.bytes_b) + epilogue + sizes.alignment
 
 
 def _tcgen05_features(tile: Tcgen05Tile) -> Iterator[str]:

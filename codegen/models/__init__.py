@@ -6,6 +6,7 @@ from .arch import ArchProfile
 from .base import SpecModel
 from .evidence import EvidenceRecord
 from .family import FamilyFile, LayerDecl
+from .figures import Figures
 from .grid import GridFile
 from .layers import AnyOf, LayerFile, OutcomeValue, RuleModel, SectionModel
 from .tiles import TILE_MODELS, GenericTile, TileBase, TileFile, tile_models
@@ -18,6 +19,7 @@ __all__ = [
     "BudgetFile",
     "EvidenceRecord",
     "FamilyFile",
+    "Figures",
     "GenericTile",
     "GridFile",
     "LayerDecl",

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from .base import Count, Positive, SpecModel, Text, Version, Word
+from .figures import Figures
 
 
 class TensorMemory(SpecModel):
@@ -57,6 +58,8 @@ class ArchProfile(SpecModel):
     """Further instructions and modes that tiles may need."""
     sm_counts: tuple[Positive, ...]
     """SM counts to enumerate in decisions; at run time the device is asked."""
+    figures: Figures | None = None
+    """Throughput figures, where tiles are planned by prediction."""
     status: Literal["measured", "reported", "assumed"]
     """Where the figures come from."""
     sources: tuple[Text, ...] = ()

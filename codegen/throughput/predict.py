@@ -18,7 +18,7 @@ SPREAD = 0.2
 """Part of a load's latency that varies from load to load."""
 EARLY_A = 0.5
 """A is read by the first of the two steps of a stage, so its slot is free half-way."""
-RESOLUTION = 0.02
+RESOLUTION = 0.03
 """Predictions nearer than this are the same to the model."""
 
 
@@ -37,7 +37,9 @@ class Prediction:
     smem_bytes: int = 0
 
 
-def predict(shape: TileShape, problem: tuple[int, int, int], chip: Figures, sms: int, smem_bytes: int = 0) -> Prediction:
+def predict(
+    shape: TileShape, problem: tuple[int, int, int], chip: Figures, sms: int, smem_bytes: int = 0
+) -> Prediction:
     """Time of an (M, N, K) GEMM, persistent over `sms` SMs, ring and rasterisation as in `shape`."""
     m, n, k = problem
     clock = chip.clock_mhz / 1000
@@ -81,8 +83,10 @@ def rank(predictions: Sequence[Prediction]) -> list[Prediction]:
     ordered: list[Prediction] = []
     for candidate in best_last:
         position = len(ordered)
-        while position and _same(ordered[position - 1], candidate) and (
-            ordered[position - 1].smem_bytes < candidate.smem_bytes
+        while (
+            position
+            and _same(ordered[position - 1], candidate)
+            and (ordered[position - 1].smem_bytes < candidate.smem_bytes)
         ):
             position -= 1
         ordered.insert(position, candidate)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..engine_needs import tcgen05_stage
-from ..models import Tcgen05Tile
+from ..engine_needs import ENGINE_NEEDS, tcgen05_stage
+from ..models.tiles import Tcgen05Tile
 
 PAIR_ROWS = 256
 """Rows of the output that a CTA pair computes with one accumulator."""
@@ -46,7 +46,7 @@ class TileShape:
 def tile_shape(tile: Tcgen05Tile, columns: int, supergroup: int | None = None) -> TileShape:
     """The shape of a spec's tile; `columns` is the tensor memory that a block can have on the chip."""
     stacked = 2 if tile.pair == "2x1" else 1
-    stage = tcgen05_stage(tile)
+    stage, need = tcgen05_stage(tile), ENGINE_NEEDS[Tcgen05Tile].needs(tile)
     return TileShape(
         dtype=tile.dtype,
         rows=PAIR_ROWS * stacked,
@@ -60,5 +60,5 @@ def tile_shape(tile: Tcgen05Tile, columns: int, supergroup: int | None = None) -
         pairs=max(1, tile.cluster // 2),
         supergroup=supergroup or getattr(tile, "supergroup", None) or 1,
         early_a=tile.early_a_release,
-        buffered=2 * stage.accumulator_columns + stage.scale_columns <= columns,
+        buffered=2 * need.tmem_columns <= columns,
     )
