@@ -2,6 +2,7 @@
 #include "binding_control.h"
 
 #include <atomic>
+#include <cstdio>
 
 #include "binding_device.h"
 
@@ -52,6 +53,23 @@ TILEWRIGHT_EXPORT void tilewright_images(char* out, int size) {
 TILEWRIGHT_EXPORT const char* tilewright_arch_for(int cc_major, int cc_minor) {
   const int image = binding::best_image(cc_major, cc_minor);
   return image < 0 ? nullptr : binding::arch_name(binding::kImages[image].arch);
+}
+
+// Whether no kernel of this library runs on a device; then `out` says why. Makes a context on the device.
+TILEWRIGHT_EXPORT int tilewright_device_refusal(int index, char* out, int size) {
+  binding::Device device;
+  if (!binding::device_properties(index, device)) {
+    std::snprintf(out, static_cast<size_t>(size), "%s", binding::last_error());
+    return 1;
+  }
+  if (device.image >= 0) return 0;
+  binding::describe_refusal(index, device, out, static_cast<size_t>(size));
+  return 1;
+}
+
+// Number of the image that a device of this compute capability takes, in the order of tilewright_images, or -1.
+TILEWRIGHT_EXPORT int tilewright_image_for(int cc_major, int cc_minor) {
+  return binding::best_image(cc_major, cc_minor);
 }
 
 // Takes a tile index or one of the kForce constants; returns the value that was set before.

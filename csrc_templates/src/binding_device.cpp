@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "binding_quantize.h"
 #include "binding_tensor.h"
 
 namespace tilewright::binding {
@@ -29,6 +30,16 @@ bool read_attribute(int index, cudaDeviceAttr attribute, int& out) {
   return fail("cuda:%d: reading device properties failed: %s", index, cudaGetErrorString(error));
 }
 
+// The driver translates PTX when a kernel is first loaded, and refuses PTX of a toolkit newer than itself.
+void check_translation(int index, Device& device) {
+  const DeviceGuard guard(index);
+  const cudaError_t error = load_a_kernel();
+  if (error == cudaSuccess) return;
+  (void)cudaGetLastError();
+  device.image = -1;
+  device.error = static_cast<int>(error);
+}
+
 bool read_device(int index, Device& out) {
   if (!read_attribute(index, cudaDevAttrComputeCapabilityMajor, out.cc_major) ||
       !read_attribute(index, cudaDevAttrComputeCapabilityMinor, out.cc_minor) ||
@@ -37,16 +48,19 @@ bool read_device(int index, Device& out) {
     return false;
   }
   out.image = best_image(out.cc_major, out.cc_minor);
+  if (out.image >= 0 && kImages[out.image].ptx) check_translation(index, out);
   return true;
 }
 
 // Higher is better; 0 means that the image does not load.
 int image_rank(const Image& image, int cc_major, int cc_minor) {
+  const int ptx_cc = image.cc_major * 10 + image.cc_minor;
+  if (image.ptx) return ptx_cc <= cc_major * 10 + cc_minor ? ptx_cc : 0;
   if (image.cc_major != cc_major || image.cc_minor > cc_minor) return 0;
   const bool exact = image.cc_minor == cc_minor;
-  if (image.suffix == 'a') return exact ? 4000 : 0;
-  if (exact) return image.suffix == 'f' ? 3000 : 2000;
-  return (image.suffix == 'f' ? 1000 : 100) + image.cc_minor;
+  if (image.suffix == 'a') return exact ? 5000 : 0;
+  if (exact) return image.suffix == 'f' ? 4000 : 3000;
+  return (image.suffix == 'f' ? 2000 : 1000) + image.cc_minor;
 }
 
 }  // namespace
@@ -82,9 +96,35 @@ void describe_images(char* out, size_t size) {
   out[0] = '\0';
   for (int i = 0; i < kImageCount && used < size; ++i) {
     const char suffix[2] = {kImages[i].suffix, '\0'};
-    used += static_cast<size_t>(std::snprintf(out + used, size - used, "%ssm_%d%d%s", i == 0 ? "" : ", ",
-                                              kImages[i].cc_major, kImages[i].cc_minor, suffix));
+    used += static_cast<size_t>(std::snprintf(out + used, size - used, "%s%s_%d%d%s", i == 0 ? "" : ", ",
+                                              kImages[i].ptx ? "compute" : "sm", kImages[i].cc_major,
+                                              kImages[i].cc_minor, suffix));
   }
+}
+
+bool kernels_run_on(int index) {
+  Device device;
+  return !device_properties(index, device) || device.image >= 0;
+}
+
+void describe_refusal(int index, const Device& device, char* out, size_t size) {
+  char images[256];
+  describe_images(images, sizeof images);
+  const int used =
+      std::snprintf(out, size, "cuda:%d has compute capability %d.%d, and this build of tilewright has code only for %s",
+                    index, device.cc_major, device.cc_minor, images);
+  if (used < 0 || static_cast<size_t>(used) >= size) return;
+  if (device.error == 0) {
+    std::snprintf(out + used, size - used, "; build it with TILEWRIGHT_ARCHS set for this device");
+    return;
+  }
+  int driver = 0;
+  (void)cudaDriverGetVersion(&driver);
+  const cudaError_t error = static_cast<cudaError_t>(device.error);
+  std::snprintf(out + used, size - used,
+                "; its PTX was made with CUDA %d.%d and the driver, of CUDA %d.%d, does not translate it (%s)%s",
+                CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10, driver / 1000, driver % 1000 / 10,
+                cudaGetErrorString(error), error == cudaErrorUnsupportedPtxVersion ? "; a newer driver does" : "");
 }
 
 bool current_stream(int32_t device, void*& stream) {
@@ -95,11 +135,9 @@ bool current_stream(int32_t device, void*& stream) {
 bool prepare_device(const char* op, const View& tensor, Device& device, void*& stream) {
   if (!device_properties(tensor.device, device) || !current_stream(tensor.device, stream)) return false;
   if (device.image >= 0) return true;
-  char images[256];
-  describe_images(images, sizeof images);
-  return fail("%s: cuda:%d has compute capability %d.%d, and this build of tilewright has machine code only for %s;"
-              " build it with TILEWRIGHT_ARCHS set for this device",
-              op, tensor.device, device.cc_major, device.cc_minor, images);
+  char text[640];
+  describe_refusal(tensor.device, device, text, sizeof text);
+  return fail("%s: %s", op, text);
 }
 
 // torch's own guard is used because it does not create a context on the device it leaves.

@@ -13,18 +13,27 @@ struct Device {
   int cc_minor = 0;
   int num_sms = 0;
   int smem_optin_bytes = 0;
-  int image = -1;  // index into kImages; -1 when no image of this binary loads on the device
+  int image = -1;  // index into kImages; -1 when no image of this binary runs on the device
+  int error = 0;   // what the driver answered where it could not translate PTX
 };
 
 // Index of the best image for a compute capability, or -1: the exact one, then one of its family ('f'),
-// then a plain image of the same major and a lower minor. An 'a' image serves its own capability only.
+// then a plain image of the same major and a lower minor, then the newest PTX that is no newer than the device.
+// An 'a' image serves its own capability only.
 int best_image(int cc_major, int cc_minor);
 
 // Properties of one device, read once. False, with the error text recorded, if CUDA cannot say.
 bool device_properties(int index, Device& out);
 
-// Writes the built images as text ("sm_80, sm_90a").
+// Writes the built images as text ("sm_80, sm_90a, compute_89").
 void describe_images(char* out, size_t size);
+
+// Whether kernels of this binary run on the device, which plain torch serves otherwise. True where CUDA cannot say:
+// the op reports that.
+bool kernels_run_on(int index);
+
+// The sentence for a device on which no kernel runs.
+void describe_refusal(int index, const Device& device, char* out, size_t size);
 
 // The device and torch's current stream for an op on `tensor`; refuses a device that no image loads on.
 bool prepare_device(const char* op, const View& tensor, Device& device, void*& stream);

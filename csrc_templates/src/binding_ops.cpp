@@ -2,6 +2,7 @@
 //
 // A boxed kernel owns the handles on its stack: it releases every one before it returns or raises.
 #include "binding_control.h"
+#include "binding_device.h"
 #include "binding_gemm_4bit.h"
 
 // The kernels' dispatch key. tests/python/test_binding.py drives the same code with CPU tensors.
@@ -17,14 +18,20 @@ namespace {
   "(Tensor a, Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, Tensor? bias=None, " \
   "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None) -> Tensor"
 
+#define TILEWRIGHT_DEQUANTIZE_4BIT_ARGS                                                              \
+  "(Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, int dtype, "              \
+  "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None) -> Tensor"
+
 #define TILEWRIGHT_QUANTIZE_4BIT_ARGS "(Tensor weight, int blocksize, int quant_type) -> (Tensor, Tensor, Tensor)"
 
 constexpr const char* kSchemas[] = {
     "gemm_4bit" TILEWRIGHT_GEMM_4BIT_ARGS,
     "_noop_gemm_4bit" TILEWRIGHT_GEMM_4BIT_ARGS,
-    "dequantize_4bit(Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, int dtype, "
-    "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None) -> Tensor",
+    "dequantize_4bit" TILEWRIGHT_DEQUANTIZE_4BIT_ARGS,
     "quantize_4bit" TILEWRIGHT_QUANTIZE_4BIT_ARGS,
+    // In plain torch: for devices that no kernel of this library runs on, and what no kernel does.
+    "_gemm_4bit_torch" TILEWRIGHT_GEMM_4BIT_ARGS,
+    "_dequantize_4bit_torch" TILEWRIGHT_DEQUANTIZE_4BIT_ARGS,
     "_quantize_4bit_torch" TILEWRIGHT_QUANTIZE_4BIT_ARGS,
 };
 
@@ -103,6 +110,12 @@ Handle dequantize_4bit(const StableIValue* stack) {
   return out.release();
 }
 
+// Whether kernels run on the device of the first tensor of a stack.
+bool served(StableIValue tensor) {
+  int32_t device = 0;
+  return shim.get_device_index(as_handle(tensor), &device) != 0 || kernels_run_on(device);
+}
+
 bool quantize_by_kernel(StableIValue* stack) {
   Arguments<1> arguments{{as_handle(stack[0])}};
   View weight;
@@ -119,15 +132,21 @@ bool quantize_by_kernel(StableIValue* stack) {
 
 // e2m1 needs the largest value of the whole tensor first: that is left to torch.
 void quantize_4bit(StableIValue* stack, uint64_t, uint64_t) {
-  const bool done = static_cast<int64_t>(stack[2]) == static_cast<int64_t>(QuantType::kE2m1)
+  const bool in_torch = static_cast<int64_t>(stack[2]) == static_cast<int64_t>(QuantType::kE2m1) || !served(stack[0]);
+  const bool done = in_torch
                         ? call("tilewright::_quantize_4bit_torch", stack)
                         : quantize_by_kernel(stack);
   if (!done) raise();
 }
 
-// Every object of `Op` is gone when the exception is raised, so that nothing leaks.
-template <Handle (*Op)(const StableIValue*)>
+// Every object of `Op` is gone when the exception is raised, so that nothing leaks. kInTorch names the op that answers
+// where no kernel runs; the handles are its own from then on.
+template <Handle (*Op)(const StableIValue*), const char* kInTorch>
 void boxed(StableIValue* stack, uint64_t, uint64_t) {
+  if (!served(stack[0])) {
+    if (!call(kInTorch, stack)) raise();
+    return;
+  }
   const Handle result = Op(stack);
   if (result == nullptr) raise();
   stack[0] = reinterpret_cast<StableIValue>(result);
@@ -138,10 +157,13 @@ struct Kernel {
   Boxed function;
 };
 
+constexpr char kGemm4bitInTorch[] = "tilewright::_gemm_4bit_torch";
+constexpr char kDequantize4bitInTorch[] = "tilewright::_dequantize_4bit_torch";
+
 constexpr Kernel kCudaKernels[] = {
-    {"gemm_4bit", boxed<gemm_4bit>},
-    {"_noop_gemm_4bit", boxed<noop_gemm_4bit>},
-    {"dequantize_4bit", boxed<dequantize_4bit>},
+    {"gemm_4bit", boxed<gemm_4bit, kGemm4bitInTorch>},
+    {"_noop_gemm_4bit", boxed<noop_gemm_4bit, kGemm4bitInTorch>},
+    {"dequantize_4bit", boxed<dequantize_4bit, kDequantize4bitInTorch>},
     {"quantize_4bit", quantize_4bit},
 };
 

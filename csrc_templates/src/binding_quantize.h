@@ -10,4 +10,7 @@ namespace tilewright::binding {
 cudaError_t enqueue_quantize_4bit(const Quantize4bitArgs& args, cudaStream_t stream);
 cudaError_t enqueue_dequantize_4bit(const Dequantize4bitArgs& args, cudaStream_t stream);
 
+// Loads the code of one kernel on the current device, and runs nothing. An error says that the device takes none.
+cudaError_t load_a_kernel();
+
 }  // namespace tilewright::binding

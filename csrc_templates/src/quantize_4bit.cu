@@ -12,4 +12,9 @@ cudaError_t enqueue_dequantize_4bit(const Dequantize4bitArgs& args, cudaStream_t
   return dequantize_4bit(args, stream);
 }
 
+cudaError_t load_a_kernel() {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, kernels::dequantize_4bit_kernel<float>);
+}
+
 }  // namespace tilewright::binding

@@ -12,6 +12,7 @@ from typing import Any
 
 FORCE_NOTHING = -1
 FORCE_FALLBACK = -2
+BY_FORCE, BY_TABLE = 1, 2
 
 
 class DecisionRecord(ctypes.Structure):
@@ -26,7 +27,7 @@ class DecisionRecord(ctypes.Structure):
         ("arch", ctypes.c_int32),
         ("path", ctypes.c_int32),
         ("tile", ctypes.c_int32),
-        ("forced", ctypes.c_int32),
+        ("by", ctypes.c_int32),
         ("dtype", ctypes.c_int32),
     )
 
@@ -51,7 +52,7 @@ class Native:
         return tuple(self.library.tilewright_tile_name(i).decode() for i in range(self.library.tilewright_tile_count()))
 
     def images(self) -> tuple[str, ...]:
-        """Machine code in the library, such as ("sm_80", "sm_90a")."""
+        """Code in the library: machine code such as "sm_90a", and PTX such as "compute_89"."""
         if not self.loaded:
             return ()
         text = ctypes.create_string_buffer(1024)
@@ -64,6 +65,19 @@ class Native:
             return None
         name = self.library.tilewright_arch_for(major, minor)
         return None if name is None else str(name.decode())
+
+    def image_for(self, major: int, minor: int) -> str | None:
+        """Name of the image that such a device takes, "compute_89" for PTX; None if none runs on it."""
+        number = self.library.tilewright_image_for(major, minor) if self.loaded else -1
+        return self.images()[number] if number >= 0 else None
+
+    def refusal(self, index: int) -> str | None:
+        """Why no kernel of the library runs on a device of this process; None if kernels do. Makes a context there."""
+        if not self.loaded:
+            return self.reason
+        text = ctypes.create_string_buffer(1024)
+        refused = self.library.tilewright_device_refusal(index, text, len(text))
+        return text.value.decode(errors="replace") if refused else None
 
 
 def load() -> Native:
@@ -101,6 +115,10 @@ def _declare(library: Any) -> None:
     library.tilewright_arch_name.argtypes = [number]
     library.tilewright_arch_for.restype = text
     library.tilewright_arch_for.argtypes = [number, number]
+    library.tilewright_image_for.restype = number
+    library.tilewright_image_for.argtypes = [number, number]
+    library.tilewright_device_refusal.restype = number
+    library.tilewright_device_refusal.argtypes = [number, text, number]
     library.tilewright_spec_digest.restype = text
     library.tilewright_images.restype = None
     library.tilewright_images.argtypes = [text, number]

@@ -5,6 +5,7 @@ The native library defines the schemas and the CUDA kernels; where it is missing
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,13 +19,18 @@ _GEMM_ARGUMENTS = (
     "(Tensor a, Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, Tensor? bias=None, "
     "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None) -> Tensor"
 )
+_DEQUANTIZE_ARGUMENTS = (
+    "(Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, int dtype, "
+    "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None) -> Tensor"
+)
 _QUANTIZE_ARGUMENTS = "(Tensor weight, int blocksize, int quant_type) -> (Tensor, Tensor, Tensor)"
 SCHEMAS = (
     "gemm_4bit" + _GEMM_ARGUMENTS,
     "_noop_gemm_4bit" + _GEMM_ARGUMENTS,
-    "dequantize_4bit(Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, int dtype, "
-    "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None) -> Tensor",
+    "dequantize_4bit" + _DEQUANTIZE_ARGUMENTS,
     "quantize_4bit" + _QUANTIZE_ARGUMENTS,
+    "_gemm_4bit_torch" + _GEMM_ARGUMENTS,
+    "_dequantize_4bit_torch" + _DEQUANTIZE_ARGUMENTS,
     "_quantize_4bit_torch" + _QUANTIZE_ARGUMENTS,
 )
 
@@ -166,15 +172,38 @@ _CPU_KERNELS: dict[str, Callable[..., Any]] = {
     "_noop_gemm_4bit": _noop_gemm_4bit,
     "dequantize_4bit": _dequantize_4bit,
     "quantize_4bit": _quantize_4bit,
+}
+_IN_TORCH: dict[str, Callable[..., Any]] = {
+    "_gemm_4bit_torch": _gemm_4bit,
+    "_dequantize_4bit_torch": _dequantize_4bit,
     "_quantize_4bit_torch": _quantize_4bit,
 }
+"""What the native library calls on a device that none of its kernels runs on."""
 _FAKE_KERNELS: dict[str, Callable[..., Any]] = {
     "gemm_4bit": _gemm_4bit_fake,
     "_noop_gemm_4bit": _noop_gemm_4bit,
     "dequantize_4bit": _dequantize_4bit_fake,
     "quantize_4bit": _quantize_4bit_fake,
+    "_gemm_4bit_torch": _gemm_4bit_fake,
+    "_dequantize_4bit_torch": _dequantize_4bit_fake,
     "_quantize_4bit_torch": _quantize_4bit_fake,
 }
+_warned: set[int] = set()
+
+
+def _in_torch(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel, with one warning a device that its kernels do not run on."""
+
+    def run(first: torch.Tensor, *rest: Any) -> Any:
+        index = first.device.index if first.device.type == "cuda" else None
+        if index is not None and index not in _warned:
+            _warned.add(index)
+            reason = NATIVE.refusal(index)
+            if reason is not None:
+                warnings.warn(f"tilewright runs in plain torch: {reason}.", RuntimeWarning, stacklevel=2)
+        return kernel(first, *rest)
+
+    return run
 
 
 def _register(native: _library.Native) -> torch.library.Library:
@@ -184,8 +213,11 @@ def _register(native: _library.Native) -> torch.library.Library:
             library.define(schema)
     for name, kernel in _CPU_KERNELS.items():
         library.impl(name, kernel, "CPU")
-        if not native.loaded or name == "_quantize_4bit_torch":
+        if not native.loaded:
             library.impl(name, kernel, "CUDA")
+    for name, kernel in _IN_TORCH.items():
+        library.impl(name, kernel, "CPU")
+        library.impl(name, _in_torch(kernel), "CUDA")
     for name, fake in _FAKE_KERNELS.items():
         torch.library.register_fake(f"tilewright::{name}", fake, lib=library)
     return library

@@ -22,7 +22,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The binding with a rendered selector, a host device, and CPU as its dispatch key; linked without libstdc++."""
     folder = tmp_path_factory.mktemp("binding")
     render = [sys.executable, "-m", "tilewright_codegen", "render", "--specs", str(ROOT / "specs")]
-    subprocess.run([*render, "--archs", "80;90a;120f", "--out", str(folder)], check=True, capture_output=True)
+    subprocess.run([*render, "--archs", "80;89+PTX;90a;120f", "--out", str(folder)], check=True, capture_output=True)
     includes = [f"-I{path}" for path in (HOST, folder, ROOT / "csrc_templates/include", ROOT / "csrc_templates/src")]
     sources = [*sorted((ROOT / "csrc_templates/src").glob("*.cpp")), HOST / "device.cpp"]
     key = '-DTILEWRIGHT_DISPATCH_KEY="CPU"'
@@ -44,19 +44,59 @@ def test_binding(library: Path) -> None:
     assert done.stdout.strip() == "done", done.stderr[-3000:]
 
 
-def test_device_without_an_image(library: Path) -> None:
-    code = (
-        "import ctypes, sys, torch\n"
-        "library = ctypes.CDLL(sys.argv[1])\n"
-        "library.tilewright_register_torch.restype = ctypes.c_char_p\n"
-        "assert library.tilewright_register_torch() is None\n"
-        "library.setup(10, 7, 224)\n"
-        "b, absmax = torch.zeros(32, dtype=torch.uint8), torch.zeros(1)\n"
-        "torch.ops.tilewright.gemm_4bit(torch.ones(1, 64), b, absmax, 1, 64, 64, 0)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(library)], capture_output=True, text=True, check=False)
-    text = "has compute capability 10.7, and this build of tilewright has machine code only for sm_80, sm_90a, sm_120f"
-    assert f"RuntimeError: gemm_4bit: cuda:-1 {text}" in done.stderr
+ASK = """
+import ctypes, sys, torch
+library = ctypes.CDLL(sys.argv[1])
+library.tilewright_register_torch.restype = ctypes.c_char_p
+assert library.tilewright_register_torch() is None
+library.setup_driver(sys.argv[4] == "translates")
+library.setup(int(sys.argv[2]), int(sys.argv[3]), 148)
+implementations = torch.library.Library("tilewright", "IMPL")
+answer = lambda *arguments: torch.full((1, 1), 7.0)
+for name in ("_gemm_4bit_torch", "_dequantize_4bit_torch"):
+    implementations.impl(name, answer, "CPU")
+implementations.impl("_quantize_4bit_torch", lambda *arguments: (torch.ones(1),) * 3, "CPU")
+b, absmax, x = torch.zeros(32, dtype=torch.uint8), torch.zeros(1), torch.ones(1, 64)
+for _ in range(3):
+    product = torch.ops.tilewright.gemm_4bit(x, b, absmax, 1, 64, 64, 0)
+    weight = torch.ops.tilewright.dequantize_4bit(b, absmax, 1, 64, 64, 0, 2)
+    codes = torch.ops.tilewright.quantize_4bit(x, 64, 0)[0]
+print(product.item(), weight.numel(), codes.dtype)
+text = ctypes.create_string_buffer(1024)
+print(library.tilewright_device_refusal(-1, text, 1024), text.value.decode())
+"""
+KERNELS, TORCH = "0.0 64 torch.uint8", "7.0 1 torch.float32"
+
+
+@pytest.mark.parametrize(
+    ("cc", "driver", "answer", "refusal"),
+    [
+        ((9, 0), "refuses", KERNELS, "0 "),  # machine code: the driver translates nothing
+        ((10, 7), "translates", KERNELS, "0 "),
+        ((13, 0), "translates", KERNELS, "0 "),
+        (
+            (13, 0),
+            "refuses",
+            TORCH,
+            "1 cuda:-1 has compute capability 13.0, and this build of tilewright has code only for sm_80, sm_89, sm_90a, "
+            "sm_120f, compute_89; its PTX was made with CUDA 13.5 and the driver, of CUDA 13.0, does not translate it "
+            "(the provided PTX was compiled with an unsupported toolchain.); a newer driver does",
+        ),
+        (
+            (7, 5),
+            "translates",
+            TORCH,
+            "1 cuda:-1 has compute capability 7.5, and this build of tilewright has code only for sm_80, sm_89, sm_90a, "
+            "sm_120f, compute_89; build it with TILEWRIGHT_ARCHS set for this device",
+        ),
+    ],
+)
+def test_a_device_that_no_kernel_runs_on_is_served_by_torch(
+    cc: tuple[int, int], driver: str, answer: str, refusal: str, library: Path
+) -> None:
+    command = [sys.executable, "-c", ASK, str(library), *map(str, cc), driver]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [answer, refusal], done.stderr
 
 
 def test_registering_before_torch_is_refused(library: Path) -> None:

@@ -22,6 +22,7 @@ int cc_major = 9;
 int cc_minor = 0;
 int num_sms = 132;
 int64_t last_lda = 0;
+bool translates = true;
 
 template <class Args>
 float scale(const Args& args, int64_t block) {
@@ -65,7 +66,17 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
 
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 
-const char* cudaGetErrorString(cudaError_t error) { return error == cudaErrorNotSupported ? "not supported" : "failed"; }
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+
+const char* cudaGetErrorString(cudaError_t error) {
+  if (error == cudaErrorUnsupportedPtxVersion) return "the provided PTX was compiled with an unsupported toolchain.";
+  return error == cudaErrorNotSupported ? "not supported" : "failed";
+}
+
+__attribute__((visibility("default"))) void setup_driver(bool translates_ptx) { translates = translates_ptx; }
 
 __attribute__((visibility("default"))) void setup(int major, int minor, int sms) {
   cc_major = major;
@@ -124,6 +135,8 @@ cudaError_t enqueue_dequantize_4bit(const Dequantize4bitArgs& args, cudaStream_t
   for (int64_t i = 0; i < args.numel; ++i) static_cast<float*>(args.out)[i] = weight(args, i);
   return cudaSuccess;
 }
+
+cudaError_t load_a_kernel() { return translates ? cudaSuccess : cudaErrorUnsupportedPtxVersion; }
 
 }  // namespace binding
 

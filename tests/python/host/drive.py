@@ -28,7 +28,7 @@ class Record(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("serial", "m", "n", "k")),
-        *((name, ctypes.c_int32) for name in ("device", "arch", "path", "tile", "forced", "dtype")),
+        *((name, ctypes.c_int32) for name in ("device", "arch", "path", "tile", "by", "dtype")),
     )
 
 
@@ -80,7 +80,7 @@ def check_values() -> None:
     """Both paths, with and without bias, and what the record says."""
     bias = torch.randn(N, generator=generator)
     few = same(torch.randn(3, K), bias)
-    assert (few.m, few.n, few.k, few.path, few.forced, few.dtype) == (3, N, K, 1, 0, 2)
+    assert (few.m, few.n, few.k, few.path, few.by, few.dtype) == (3, N, K, 1, 0, 2)
     assert library.tilewright_arch_name(few.arch) == b"sm90"
     many = same(torch.randn(2000, K), bias)
     assert (many.m, many.path, many.tile) == (2000, 0, -1)
@@ -166,14 +166,14 @@ def check_force() -> None:
     for number, name in enumerate(names):
         assert library.tilewright_force_tile(number) == -1
         if name.startswith("simt"):
-            assert (same(x).tile, last().forced) == (number, 1)
+            assert (same(x).tile, last().by) == (number, 1)
         else:  # the tensor-core engines take no fp32
             refused(f"the forced tile {name} cannot run M=2, N=40, K=128", x, packed, absmax, N, K, 64, 0)
         library.tilewright_force_tile(-1)
     library.tilewright_force_tile(-2)
-    assert (same(x).path, last().forced) == (0, 1)
+    assert (same(x).path, last().by) == (0, 1)
     library.tilewright_force_tile(-1)
-    assert (same(x).path, last().forced) == (1, 0)
+    assert (same(x).path, last().by) == (1, 0)
 
 
 def check_quantize() -> None:
@@ -211,9 +211,11 @@ def check_memory() -> None:
 
 
 def check_images() -> None:
-    """Which rules serve which device: exact, then family, then a plain image of the same major."""
-    images = {(9, 0): b"sm90", (8, 0): b"sm80", (8, 6): b"sm80", (8, 9): b"sm80", (12, 0): b"sm120", (12, 1): b"sm120"}
-    nothing = [(7, 5), (9, 1), (10, 0), (10, 7), (11, 0), (13, 0)]
+    """Which rules serve which device: exact, then family, then a plain image of the same major, then PTX."""
+    images = {(9, 0): b"sm90", (8, 0): b"sm80", (8, 6): b"sm80", (8, 9): b"sm89", (12, 0): b"sm120", (12, 1): b"sm120"}
+    images |= dict.fromkeys([(9, 1), (10, 0), (10, 7), (11, 0), (13, 0)], b"sm89")
+    assert [library.tilewright_image_for(*cc) for cc in ((8, 6), (8, 9), (9, 1), (13, 0), (7, 5))] == [0, 1, 4, 4, -1]
+    nothing = [(7, 5), (5, 0)]
     for cc, name in images.items():
         assert library.tilewright_arch_for(*cc) == name, (cc, library.tilewright_arch_for(*cc))
     for cc in nothing:
