@@ -1,54 +1,46 @@
-// Where the e4m3 scale of (row, group of 16 along K) stands: the layout that block-scaled tensor cores read.
-// For host, device and tests; needs no CUDA header.
+// Where the e4m3 scales of an NVFP4 operand lie: one layout for quantisers, kernels on every engine, and tests.
 //
-// Scales are gathered in blocks of 128 rows by 4 groups, 512 bytes each, block rows one after the other. Within a block
-// the rows r, r + 32, r + 64 and r + 96 stand side by side, 4 bytes each, so that 16 bytes hold one row of a 32 x 16 tile.
-// Rows and groups past the operand, up to the next full block, are padding: zero bytes that no result depends on.
+// The scales of [rows, k] elements, one per 16 along k, come in atoms of 128 rows by 4 scales, 512 bytes each; atoms follow
+// each other along k first, then along the rows. Within an atom the scale s of row r lies at (r % 32) * 16 + (r / 32) * 4 + s,
+// so the four scales of a row are one aligned word and the rows r, r + 32, r + 64, r + 96 share 16 bytes.
+// Rows and scales that pad the last atoms are zero. Needs no CUDA header.
 #pragma once
 
 #include <cstdint>
 
 #if defined(__CUDACC__)
-#define TILEWRIGHT_SCALE_LAYOUT_FUNCTION __host__ __device__ constexpr
+#define TILEWRIGHT_HOST_DEVICE __host__ __device__
 #else
-#define TILEWRIGHT_SCALE_LAYOUT_FUNCTION constexpr
+#define TILEWRIGHT_HOST_DEVICE
 #endif
 
 namespace tilewright::nvfp4 {
 
-inline constexpr int kScaleGroup = 16;        // elements of K that share a scale
-inline constexpr int kScaleBlockRows = 128;   // rows of a block
-inline constexpr int kScaleBlockGroups = 4;   // groups of a block: 64 elements of K
-inline constexpr int kScaleBlockBytes = 512;  // bytes of a block
+constexpr int kScaleGroup = 16;         // elements of k under one scale
+constexpr int kScaleAtomRows = 128;
+constexpr int kScaleAtomScales = 4;
+constexpr int kScaleAtomBytes = kScaleAtomRows * kScaleAtomScales;
 
-// Blocks along the rows of an operand.
-TILEWRIGHT_SCALE_LAYOUT_FUNCTION int64_t scale_block_rows(int64_t rows) {
-  return (rows + kScaleBlockRows - 1) / kScaleBlockRows;
+// Atoms from one group of 128 rows to the next.
+TILEWRIGHT_HOST_DEVICE constexpr int64_t scale_atoms_per_row_group(int64_t k) {
+  return (k + kScaleGroup * kScaleAtomScales - 1) / (kScaleGroup * kScaleAtomScales);
 }
 
-// Blocks along the K of an operand.
-TILEWRIGHT_SCALE_LAYOUT_FUNCTION int64_t scale_block_columns(int64_t k) {
-  const int64_t groups = (k + kScaleGroup - 1) / kScaleGroup;
-  return (groups + kScaleBlockGroups - 1) / kScaleBlockGroups;
+// Bytes of the whole array, padding included.
+TILEWRIGHT_HOST_DEVICE constexpr int64_t scale_bytes(int64_t rows, int64_t k) {
+  return (rows + kScaleAtomRows - 1) / kScaleAtomRows * scale_atoms_per_row_group(k) * kScaleAtomBytes;
 }
 
-// Bytes of all scales of a [rows, k] operand, padding included.
-TILEWRIGHT_SCALE_LAYOUT_FUNCTION int64_t scale_bytes(int64_t rows, int64_t k) {
-  return scale_block_rows(rows) * scale_block_columns(k) * kScaleBlockBytes;
+// Byte of scale `scale` (0..3) of row `row` (0..127) within its atom.
+TILEWRIGHT_HOST_DEVICE constexpr int scale_offset_in_atom(int row, int scale) {
+  return row % 32 * 16 + row / 32 * 4 + scale;
 }
 
-// Byte offset, within its block, of a row (0 to 127) and group (0 to 3).
-TILEWRIGHT_SCALE_LAYOUT_FUNCTION int scale_offset_in_block(int row, int group) {
-  return row % 32 * 16 + row / 32 * 4 + group;
-}
-
-// Byte offset of the scale of `row` and `group` (k / 16) in an operand with `block_columns` blocks along K.
-TILEWRIGHT_SCALE_LAYOUT_FUNCTION int64_t scale_offset(int64_t row, int64_t group, int64_t block_columns) {
-  const int64_t block = row / kScaleBlockRows * block_columns + group / kScaleBlockGroups;
-  return block * kScaleBlockBytes +
-         scale_offset_in_block(static_cast<int>(row % kScaleBlockRows), static_cast<int>(group % kScaleBlockGroups));
+// Byte of the scale of k 16 * `group` .. 16 * `group` + 15 of `row`.
+TILEWRIGHT_HOST_DEVICE constexpr int64_t scale_offset(int64_t row, int64_t group, int64_t k) {
+  const int64_t atom = row / kScaleAtomRows * scale_atoms_per_row_group(k) + group / kScaleAtomScales;
+  return atom * kScaleAtomBytes +
+         scale_offset_in_atom(static_cast<int>(row % kScaleAtomRows), static_cast<int>(group % kScaleAtomScales));
 }
 
 }  // namespace tilewright::nvfp4
-
-#undef TILEWRIGHT_SCALE_LAYOUT_FUNCTION
