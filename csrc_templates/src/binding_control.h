@@ -8,6 +8,11 @@ namespace tilewright::binding {
 inline constexpr int kForceNothing = -1;
 inline constexpr int kForceFallback = -2;
 
+// What made a decision: DecisionRecord::by.
+inline constexpr int kByRules = 0;
+inline constexpr int kByForce = 1;
+inline constexpr int kByTable = 2;
+
 // The tile index to use instead of the selector's choice, or one of the constants above.
 int forced_tile();
 
@@ -19,7 +24,7 @@ struct DecisionRecord {
   int32_t arch;     // index of the rule set used, -1 if no image loads on the device
   int32_t path;     // 0 fallback, 1 custom
   int32_t tile;     // -1 for the fallback
-  int32_t forced;   // 1 when force_tile decided
+  int32_t by;       // kByRules, kByForce (force_tile) or kByTable (load_tuned)
   int32_t dtype;
 };
 

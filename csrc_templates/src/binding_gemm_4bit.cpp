@@ -7,6 +7,7 @@
 
 #include "binding_control.h"
 #include "binding_device.h"
+#include "binding_tuned.h"
 
 namespace tilewright::binding {
 
@@ -134,12 +135,17 @@ bool decide(const Gemm4bitInputs& in, int64_t m, DType dtype, Call& call) {
   call.problem.dtype = dtype;
   call.problem.quant_type = static_cast<QuantType>(w.quant_type);
   call.decision.path = Path::kFallback;
-  if (within_limits(call.problem)) call.decision = select(arch, call.problem);
+  bool tuned = false;
+  if (within_limits(call.problem)) {
+    call.decision = select(arch, call.problem);
+    tuned = tuned_decision(arch, call.problem, call.decision);
+  }
   call.forced = forced_tile();
   if (call.forced != kForceNothing && !apply_force(call.forced, arch, call.problem, call.decision)) return false;
   const bool custom = call.decision.path == Path::kCustom;
   record_decision({0, m, w.n, w.k, in.a.device, static_cast<int32_t>(arch), custom ? 1 : 0,
-                   custom ? static_cast<int32_t>(call.decision.tile) : -1, call.forced == kForceNothing ? 0 : 1,
+                   custom ? static_cast<int32_t>(call.decision.tile) : -1,
+                   call.forced != kForceNothing ? kByForce : tuned ? kByTable : kByRules,
                    static_cast<int32_t>(dtype)});
   return true;
 }

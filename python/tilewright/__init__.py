@@ -5,10 +5,12 @@ Importing registers torch.ops.tilewright. It asks no driver and creates no CUDA 
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager
 
-from . import _decisions, _ops, checkpoint
+from . import _decisions, _ops, _tuned, checkpoint
 from ._decisions import Decision
+from ._tuned import TunedTable, TunedTableError
 from ._version import __version__
 from .convert import ConvertReport, convert
 from .explain import Reasons, explain
@@ -23,6 +25,8 @@ __all__ = [
     "Linear4bit",
     "QuantState",
     "Reasons",
+    "TunedTable",
+    "TunedTableError",
     "__version__",
     "build_info",
     "checkpoint",
@@ -32,6 +36,7 @@ __all__ = [
     "force_tile",
     "gemm_4bit",
     "last_decision",
+    "load_tuned",
     "quantize_4bit",
 ]
 
@@ -51,4 +56,16 @@ def last_decision(device_type: str = "cuda") -> Decision | None:
     return _decisions.last_decision(_ops.NATIVE, device_type)
 
 
+def load_tuned(path: str | os.PathLike[str] | None) -> TunedTable | None:
+    """Put a table of choices measured on this kind of card (`tilewright calibrate` writes it) in front of the rules;
+    None takes it away. The environment variable TILEWRIGHT_TUNED does the same from the start.
+
+    TunedTableError, with the reason, for a file that is no table, and for one of another build, driver or card; the
+    choices in use stay as they were. Nothing is ever measured here, and no table is loaded while a CUDA graph is being
+    captured. A call that no entry describes is decided by the rules; force_tile stands in front of both.
+    """
+    return _tuned.load(_ops.NATIVE, path)
+
+
 _decisions.apply_environment(_ops.NATIVE)
+_tuned.apply_environment(_ops.NATIVE)

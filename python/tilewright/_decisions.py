@@ -22,7 +22,8 @@ class Decision:
     """One call of gemm_4bit as it ran.
 
     `path` is "custom" (one fused kernel, `tile` names it), "fallback" (dequantise, then linear) or "torch" (plain
-    torch: a CPU tensor, or no native library). `serial` counts the calls of this thread on that path kind.
+    torch: a CPU tensor, or no native library). `forced`: force_tile chose; `tuned`: a loaded table did. `serial` counts
+    the calls of this thread on that path kind.
     """
 
     serial: int
@@ -35,6 +36,7 @@ class Decision:
     path: str
     tile: str | None
     forced: bool
+    tuned: bool = False
 
 
 class _Last(threading.local):
@@ -73,7 +75,8 @@ def last_decision(native: _library.Native, device_type: str = "cuda") -> Decisio
         arch=native.library.tilewright_arch_name(record.arch).decode(),
         path="custom" if custom else "fallback",
         tile=native.library.tilewright_tile_name(record.tile).decode() if custom else None,
-        forced=bool(record.forced),
+        forced=record.by == _library.BY_FORCE,
+        tuned=record.by == _library.BY_TABLE,
     )
 
 

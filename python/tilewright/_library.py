@@ -124,5 +124,7 @@ def _declare(library: Any) -> None:
     library.tilewright_images.argtypes = [text, number]
     library.tilewright_force_tile.restype = number
     library.tilewright_force_tile.argtypes = [number]
+    library.tilewright_set_tuned.restype = number
+    library.tilewright_set_tuned.argtypes = [text, number, ctypes.c_void_p, number]
     library.tilewright_last_decision.restype = None
     library.tilewright_last_decision.argtypes = [ctypes.POINTER(DecisionRecord)]

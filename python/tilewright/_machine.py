@@ -20,7 +20,9 @@ OPTIONAL = {
     "z3-solver": "prove",
     "matplotlib": "map and the picture of bench",
 }
-_VARIABLES = ("TILEWRIGHT_FORCE_TILE", "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING", "CUDA_LAUNCH_BLOCKING")
+_VARIABLES = (
+    "TILEWRIGHT_FORCE_TILE", "TILEWRIGHT_TUNED", "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING", "CUDA_LAUNCH_BLOCKING",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,11 @@ def _driver() -> tuple[str | None, str | None]:
     number = ctypes.c_int(0)
     if cuda is None or cuda.cuDriverGetVersion(ctypes.byref(number)) != 0:
         return None, None
-    return _driver_version() or "unknown version", f"{number.value // 1000}.{number.value % 1000 // 10}"
+    return driver_version() or "unknown version", f"{number.value // 1000}.{number.value % 1000 // 10}"
 
 
-def _driver_version() -> str | None:
+def driver_version() -> str | None:
+    """Such as 580.95.05; None without a driver. Asks NVML, which creates no context."""
     nvml = _open("libnvidia-ml.so.1")
     if nvml is None or nvml.nvmlInit_v2() != 0:
         return None

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from . import _ops
+from . import _ops, _tuned
 from ._version import __version__
 
 
@@ -31,6 +31,7 @@ def build_info() -> dict[str, Any]:
         "images": list(native.images()),
         "tiles": list(native.tile_names()),
         "spec_digest": digest,
+        "tuned": _tuned.loaded_table(),
         "torch": torch.__version__,
         "torch_cuda": torch.version.cuda,
     }

@@ -176,6 +176,69 @@ def check_force() -> None:
     assert (same(x).path, last().by) == (1, 0)
 
 
+class Entry(ctypes.Structure):
+    """TunedEntry of binding_tuned.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("n", "k", "m_min", "m_max")),
+        *((name, ctypes.c_int32) for name in ("dtype", "quant_type", "blocksize", "choice")),
+    )
+
+
+def set_tuned(arch: bytes, num_sms: int, *entries: tuple[int, ...]) -> int:
+    """Loads a table of entries; returns the code."""
+    array = (Entry * len(entries))(*(Entry(*e) for e in entries))
+    return int(library.tilewright_set_tuned(arch, num_sms, array, len(entries)))
+
+
+def check_tuned() -> None:
+    """A table decides the problems it holds on the card it names; everything else is left to the rules."""
+    names = [library.tilewright_tile_name(i).decode() for i in range(library.tilewright_tile_count())]
+    simt = [i for i, name in enumerate(names) if name.startswith("simt")]
+    x = torch.ones(9, K)
+    ruled = same(x[:1]).tile
+    tile = next(i for i in simt if i != ruled)
+    other = next(i for i in simt if i not in (ruled, tile))
+    weight_ = (N, K)
+    # One gap in M, the fallback, and neighbours that differ in one key each.
+    assert set_tuned(
+        b"sm90", 132, (N, K - 8, 1, 9, 2, 0, 64, other), (*weight_, 1, 1, 0, 0, 64, other),
+        (*weight_, 1, 2, 2, 0, 64, tile), (*weight_, 4, 4, 2, 0, 64, -2), (*weight_, 5, 8, 2, 0, 64, other),
+        (*weight_, 1, 9, 2, 0, 128, tile), (*weight_, 1, 9, 2, 1, 64, other), (N + 8, K, 1, 9, 2, 0, 64, other),
+    ) == -1  # fmt: skip
+    decided = {m: (same(x[:m]).tile, last().path, last().by) for m in range(1, 10)}
+    assert decided[1] == decided[2] == (tile, 1, 2), decided
+    assert decided[3][2] == decided[9][2] == 0, decided
+    assert decided[4] == (-1, 0, 2)
+    assert decided[5] == decided[8] == (other, 1, 2)
+    library.tilewright_force_tile(simt[-1])
+    assert (same(x[:1]).tile, last().by) == (simt[-1], 1)  # force stands in front
+    library.tilewright_force_tile(-1)
+    wgmma = next(i for i, name in enumerate(names) if name.startswith("w"))
+    good = (*weight_, 1, 2, 2, 0, 64, tile)
+    for code, arch, *entries in (
+        (0, b"sm90", (*weight_, 1, 1, 2, 0, 64, wgmma)),  # takes no fp32
+        (0, b"sm90", (*weight_, 1, 1, 2, 0, 64, len(names))),
+        (0, b"sm90", (*weight_, 1, 1, 2, 0, 64, -3)),
+        (0, b"sm90", (*weight_, 2, 1, 2, 0, 64, tile)),
+        (0, b"sm90", (*weight_, 1, 1 << 40, 2, 0, 64, tile)),  # beyond what the rules were proved for
+        (1, b"sm90", good, good),
+        (1, b"sm90", good, (*weight_, 2, 3, 2, 0, 64, tile)),
+        (1, b"sm90", (*weight_, 5, 6, 2, 0, 64, tile), good),
+        (-2, b"sm100", good),  # no image of this build
+        (-2, b"sm9", good),
+    ):
+        assert set_tuned(arch, 132, *entries) == code, (code, entries)
+        assert same(x[:1]).by == 2  # the table before stays
+    for arch, num_sms in ((b"sm80", 132), (b"sm90", 78)):
+        assert set_tuned(arch, num_sms, good) == -1
+        assert (same(x[:1]).tile, last().by) == (ruled, 0)
+    assert set_tuned(b"sm90", 132, good) == -1
+    assert same(x[:1]).by == 2
+    assert set_tuned(b"", 0) == -1
+    assert same(x[:1]).by == 0
+
+
 def check_quantize() -> None:
     """Three results by kernel; e2m1 goes to torch, which this process has not registered."""
     quantize = torch.ops.tilewright.quantize_4bit.default
@@ -227,6 +290,7 @@ check_layouts()
 check_nested()
 check_refusals()
 check_force()
+check_tuned()
 check_quantize()
 check_memory()
 check_images()
