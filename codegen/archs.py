@@ -173,7 +173,7 @@ def _expected(token: str, by_cc: Mapping[tuple[int, int], ArchProfile], sets: Ma
         return f"machine code is built without a word for it, so leave out '{token[len(bare) :]}'"
     if bare != lowered and _TOKEN.fullmatch(bare):
         return f"did you mean '{bare}+PTX'?"
-    if bare in sets:
+    if bare != lowered and bare in sets:
         return f"'+PTX' stands behind one arch, not behind '{token[: len(bare)]}'"
     if lowered != token and (lowered in sets or _TOKEN.fullmatch(lowered)):
         return f"did you mean '{lowered}'?"

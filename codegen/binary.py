@@ -1,4 +1,4 @@
-"""Reads the machine code of a built library back and compares it with what was asked for.
+"""Reads the code of a built library back and compares it with what was asked for.
 
 `python -m codegen.binary LIBRARY IMAGES_JSON --cuobjdump PATH` exits 1, naming family and arch, on any difference.
 """
@@ -21,7 +21,11 @@ Contents = Mapping[str, Mapping[str, frozenset[str]]]
 """image -> family -> the tile types whose kernels are in it."""
 
 _ARCH = re.compile(r"arch = (\S+)")
-_KERNEL = re.compile(r"^FUNC\s+\S+\s+\S+\s+ENTRY\s+(?:\S+\s+)?(_Z\w+)", re.MULTILINE)
+_PART = re.compile(r"Fatbin (elf|ptx) code:")
+_KERNEL = {
+    "elf": re.compile(r"^FUNC\s+\S+\s+\S+\s+ENTRY\s+(?:\S+\s+)?(_Z\w+)", re.MULTILINE),
+    "ptx": re.compile(r"^\s*(?:\.visible |\.weak )*\.entry (_Z\w+)", re.MULTILINE),
+}
 _LENGTH = re.compile(r"\d+")
 _NAMESPACE = re.compile(r"N(10tilewright|S_)$")
 """What stands in front of a name that lies directly in namespace tilewright."""
@@ -43,21 +47,39 @@ class Expected:
 
 def read_library(library: Path, cuobjdump: Path) -> Contents:
     """The images in a library and the tile types in each. BinaryError if cuobjdump fails."""
-    done = subprocess.run([str(cuobjdump), "-symbols", str(library)], capture_output=True, text=True, check=False)
-    if done.returncode != 0 or "Fatbin elf code" not in done.stdout:
-        raise BinaryError(f"{library}: cuobjdump found no machine code: {done.stderr.strip() or done.stdout.strip()}")
-    return parse_symbols(done.stdout)
+    text = _dump(library, cuobjdump, "-symbols")
+    if "Fatbin elf code" not in text:
+        raise BinaryError(f"{library}: cuobjdump found no machine code: {text.strip()}")
+    return parse_symbols(text + (_dump(library, cuobjdump, "-ptx") if "Fatbin ptx code" in text else ""))
+
+
+def _dump(library: Path, cuobjdump: Path, what: str) -> str:
+    done = subprocess.run([str(cuobjdump), what, str(library)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = done.stderr.strip() or done.stdout.strip()
+        raise BinaryError(f"{library}: cuobjdump found no machine code: {said}")
+    return done.stdout
+
+
+def parts(text: str) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """Image, kernels and text of every part of the output of `cuobjdump -symbols` or `-ptx`.
+
+    PTX has the name that the compiler gives it, compute_89. The output of -symbols names none of its kernels.
+    """
+    words = _PART.split(text)
+    for kind, part in zip(words[1::2], words[2::2], strict=True):
+        arch = _ARCH.search(part)
+        if arch is not None:
+            image = arch[1] if kind == "elf" else arch[1].replace("sm_", "compute_")
+            yield image, tuple(_KERNEL[kind].findall(part)), part
 
 
 def parse_symbols(text: str) -> Contents:
-    """Contents from the output of `cuobjdump -symbols`."""
+    """Contents from the output of `cuobjdump -symbols`, and of `-ptx` behind it."""
     contents: dict[str, dict[str, set[str]]] = {}
-    for part in text.split("Fatbin elf code:")[1:]:
-        arch = _ARCH.search(part)
-        if arch is None:
-            continue
-        families = contents.setdefault(arch[1], {})
-        for symbol in _KERNEL.findall(part):
+    for image, symbols, _ in parts(text):
+        families = contents.setdefault(image, {})
+        for symbol in symbols:
             family, tile = attribute(symbol)
             families.setdefault(family, set())
             if tile is not None:

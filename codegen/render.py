@@ -129,7 +129,7 @@ def _render_build(
 ) -> None:
     context = BuildContext(
         header=generated_header("build lists", ["specs"]),
-        archs=tuple(image.arch for image in images),
+        archs=tuple(dict.fromkeys(image.arch for image in images)),
         architectures=tuple(image.cmake for image in images),
         groups=group_contexts(device),
         host_sources=tuple(host),

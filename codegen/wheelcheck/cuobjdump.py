@@ -6,17 +6,17 @@ import importlib.util
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..binary import attribute
+from ..binary import attribute, parts
 from .findings import NotCheckedError
 
-_ARCH = re.compile(r"^arch = (\S+)", re.MULTILINE)
-_KERNEL = re.compile(r"^FUNC\s+\S+\s+\S+\s+ENTRY\s+(?:\S+\s+)?(_Z\w+)", re.MULTILINE)
 _FUNCTION = re.compile(r"\s*Function : (\S+)")
 _MNEMONIC = re.compile(r"/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z][A-Z0-9_.]*)")
+_ENTRY = re.compile(r"\.entry (_Z\w+)")
+_OPCODE = re.compile(r"^\s*(?:\{\s*)?(?:@!?%\w+\s+)?([a-z]\w*(?:\.\w+)+)", re.MULTILINE)
 _ELEMENT = re.compile(r"Tile_\w+?E(13__nv_bfloat16|6__half|f)E")
 _DTYPES = {"13__nv_bfloat16": "bf16", "6__half": "f16", "f": "f32"}
 
@@ -37,6 +37,8 @@ class Block:
 
     image: str
     kernels: tuple[Kernel, ...]
+    words: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Kernel -> its instructions, where they are known: in PTX."""
 
 
 def find_cuobjdump(given: Path | None = None) -> Path:
@@ -64,17 +66,27 @@ def _run(tool: Path, *arguments: str) -> str:
 
 
 def read_blocks(tool: Path, library: Path) -> list[Block]:
-    """One block per image and object file, in the order in which they lie in the library."""
-    return parse_blocks(_run(tool, "-symbols", str(library)))
+    """One block per image and object file: machine code as it lies in the library, then PTX likewise."""
+    code = [block for block in parse_blocks(_run(tool, "-symbols", str(library))) if not is_ptx(block.image)]
+    return code + [block for block in parse_blocks(_run(tool, "-ptx", str(library))) if is_ptx(block.image)]
+
+
+def is_ptx(image: str) -> bool:
+    """Whether an image is PTX, by its name."""
+    return image.startswith("compute_")
 
 
 def parse_blocks(text: str) -> list[Block]:
-    blocks = []
-    for part in text.split("Fatbin elf code:")[1:]:
-        arch = _ARCH.search(part)
-        if arch is not None:
-            blocks.append(Block(arch[1], tuple(map(read_kernel, _KERNEL.findall(part)))))
-    return blocks
+    return [
+        Block(image, tuple(map(read_kernel, symbols)), parse_ptx(part) if is_ptx(image) else {})
+        for image, symbols, part in parts(text)
+    ]
+
+
+def parse_ptx(text: str) -> dict[str, frozenset[str]]:
+    """Kernel -> its instructions, from the text of PTX."""
+    pieces = _ENTRY.split(text)
+    return {symbol: frozenset(_OPCODE.findall(body)) for symbol, body in zip(pieces[1::2], pieces[2::2], strict=True)}
 
 
 def read_kernel(symbol: str) -> Kernel:

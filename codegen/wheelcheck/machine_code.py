@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..binary import SUPPORT
 from ..models.wheels import BudgetFile
-from .cuobjdump import Block, Kernel, read_mnemonics
+from .cuobjdump import Block, Kernel, is_ptx, read_mnemonics
 from .expected import Expected, Instance
 from .fatbin import Entry
 from .findings import Check, NotCheckedError
@@ -23,6 +23,12 @@ INSTRUCTIONS: Mapping[str, re.Pattern[str]] = {
     "tcgen05": re.compile(r"UTC\w*MMA"),
 }
 """What the kernels of an engine are made of. An engine that is missing here is reported as not checked."""
+PTX_INSTRUCTIONS: Mapping[str, re.Pattern[str]] = {
+    "simt": re.compile(r"fma\.rn\.f32|add\.f32|fma\.rn\.\w*f16x2"),
+    "mma_m16n8k16": re.compile(r"mma\.sync\.aligned\.m16n8k16"),
+    "mma_m16n8k32": re.compile(r"mma\.sync\.aligned\.m16n8k32"),
+}
+"""The same for PTX, which only engines of portable archs have."""
 
 
 @dataclass(frozen=True)
@@ -33,28 +39,30 @@ class DeviceCode:
     blocks: Sequence[Block] | None
 
     def paired(self) -> list[tuple[Entry, Block]]:
-        """Machine code with its kernels. NotCheckedError when there are none or the two readings disagree."""
+        """Code with its kernels, PTX last. NotCheckedError when there are none or the two readings disagree."""
         if self.blocks is None:
             raise NotCheckedError("no cuobjdump")
-        code = [entry for entry in self.entries if entry.kind == "elf"]
+        code = [entry for kind in ("elf", "ptx") for entry in self.entries if entry.kind == kind]
         if [entry.image for entry in code] != [block.image for block in self.blocks]:
             raise NotCheckedError("cuobjdump lists other images than the library's container")
         return list(zip(code, self.blocks, strict=True))
 
 
 def check_images(code: DeviceCode, expected: Expected, check: Check) -> None:
-    """The library has code for exactly the images of the specs; PTX and uncompressed code are differences."""
-    present = {entry.image for entry in code.entries if entry.kind == "elf"}
+    """The library has code for exactly the images of the specs, compressed."""
+    present = {entry.image for entry in code.entries}
     for image in sorted(set(expected.images) - present):
         families = ", ".join(sorted(name for name, images in expected.families.items() if images.get(image)))
-        check.problems.append(f"{image}: no machine code for it ({families or SUPPORT})")
+        check.problems.append(f"{image}: no {_kind(image)} for it ({families or SUPPORT})")
     for image in sorted(present - set(expected.images)):
-        check.problems.append(f"{image}: there is machine code for it, but it was not asked for")
-    for image in sorted({entry.image for entry in code.entries if entry.kind == "ptx"}):
-        check.problems.append(f"{image}: holds PTX; the dispatcher never loads it")
+        check.problems.append(f"{image}: there is {_kind(image)} for it, but it was not asked for")
     for image, count in sorted(Counter(e.image for e in code.entries if not e.compressed).items()):
         check.problems.append(f"{image}: {count} objects are not compressed; -compress-mode=size is expected")
     check.facts["images"] = sorted(present)
+
+
+def _kind(image: str) -> str:
+    return "PTX" if is_ptx(image) else "machine code"
 
 
 def check_kernels(code: DeviceCode, expected: Expected, check: Check) -> None:
@@ -91,16 +99,17 @@ def check_instructions(
     looked = 0
     unknown: set[str] = set()
     for image in expected.images:
+        known = PTX_INSTRUCTIONS if is_ptx(image) else INSTRUCTIONS
         chosen = _choose(code, expected, image, every)
-        unknown |= {engine for engine, _ in chosen if engine not in INSTRUCTIONS}
-        chosen = [(engine, kernel) for engine, kernel in chosen if engine in INSTRUCTIONS]
+        unknown |= {engine for engine, _ in chosen if engine not in known}
+        chosen = [(engine, kernel) for engine, kernel in chosen if engine in known]
         if not chosen:
             continue
-        words = read_mnemonics(tool, library, image, [kernel for _, kernel in chosen])
+        words = _words(code, tool, library, image, [kernel for _, kernel in chosen])
         for engine, kernel in chosen:
             looked += 1
-            if not any(INSTRUCTIONS[engine].match(word) for word in words.get(kernel.symbol, ())):
-                pattern = INSTRUCTIONS[engine].pattern.replace("\\", "")
+            if not any(known[engine].match(word) for word in words.get(kernel.symbol, ())):
+                pattern = known[engine].pattern.replace("\\", "")
                 check.problems.append(
                     f"{kernel.family} {image}: {kernel.tile} for {kernel.dtype} is of engine {engine}, "
                     f"but holds no {pattern}"
@@ -108,6 +117,17 @@ def check_instructions(
     if unknown:
         check.skipped = f"no instructions are known for the engines {', '.join(sorted(unknown))}"
     check.facts["kernels"] = looked
+
+
+def _words(
+    code: DeviceCode, tool: Path, library: Path, image: str, kernels: Sequence[Kernel]
+) -> Mapping[str, frozenset[str]]:
+    """Kernel -> its instructions, in one image."""
+    if not is_ptx(image):
+        return read_mnemonics(tool, library, image, kernels)
+    return {
+        symbol: words for block in code.blocks or () if block.image == image for symbol, words in block.words.items()
+    }
 
 
 def _choose(code: DeviceCode, expected: Expected, image: str, every: bool) -> list[tuple[str, Kernel]]:

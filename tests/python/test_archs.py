@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilewright_codegen.archs import NAMED_SETS, ArchTokenError, check_toolkit, parse_arch_tokens
+from tilewright_codegen.images import images_of
 from tilewright_codegen.models.arch import ArchProfile
 from tilewright_codegen.tree import load_tree
 
@@ -28,12 +29,15 @@ def profiles() -> list[ArchProfile]:
         ("9.0a 10.0f;12.1a", ["sm_90a", "sm_100f", "sm_121a"]),
         ("100f;100a", ["sm_100a", "sm_100f"]),
         ("107f", ["sm_107f"]),
+        ("90a;8.9+PTX;80", ["sm_80", "sm_89", "sm_90a", "compute_89"]),
+        ("89;sm_89+PTX", ["sm_89", "compute_89"]),
+        ("80+PTX;86+PTX", ["sm_80", "sm_86", "compute_80", "compute_86"]),
         ("small", ["sm_80", "sm_90a"]),
         ("80;90a;100a;103a;107a;120a;121a", ["sm_80", "sm_90a", "sm_100a", "sm_103a", "sm_107a", "sm_120a", "sm_121a"]),
     ],
 )
 def test_valid(profiles: list[ArchProfile], text: str, images: list[str]) -> None:
-    assert [arch.image for arch in parse_arch_tokens(text, profiles)] == images
+    assert [image.name for image in images_of(parse_arch_tokens(text, profiles))] == images
 
 
 def test_all_is_every_profile_with_code(profiles: list[ArchProfile]) -> None:
@@ -65,7 +69,16 @@ def test_named_sets_name_known_archs(profiles: list[ArchProfile], name: str) -> 
         ("9.0.a", "is not understood"),
         ("101a", "compute capability 10.1 is 11.0 since CUDA 13.0; ask for 110a"),
         ("107-real", "leave out '-real'"),
-        ("8.0+PTX", "leave out '\\+PTX'"),
+        ("89-virtual", "did you mean '89\\+PTX'"),
+        ("89+ptx", "did you mean '89\\+PTX'"),
+        ("90a+PTX", "PTX of a target with 'a' runs on no later device; ask for 89\\+PTX"),
+        ("12.0f+PTX", "PTX of a target with 'f' runs on no later device; ask for 89\\+PTX"),
+        ("90+PTX", "a plain target lacks; ask for 90a"),
+        ("88+PTX", "no arch of the specs has cc 8.8"),
+        ("small+PTX", "stands behind one arch, not behind 'small'"),
+        ("89+PTX+PTX", "is not understood"),
+        ("89+", "is not understood"),
+        ("+PTX", "is not understood"),
         ("90ab", "is not understood"),
     ],
 )
@@ -91,6 +104,12 @@ def test_duplicates_are_noted(profiles: list[ArchProfile]) -> None:
     notes: list[str] = []
     assert len(parse_arch_tokens("80;8.0;90a", profiles, notes.append)) == 2
     assert notes == ["arch token '8.0' repeats '80'"]
+
+
+def test_ptx_beside_its_machine_code_is_no_repetition(profiles: list[ArchProfile]) -> None:
+    notes: list[str] = []
+    assert len(parse_arch_tokens("89;8.9+PTX;89;89+PTX", profiles, notes.append)) == 1
+    assert notes == ["arch token '89' repeats '8.9+PTX'", "arch token '89+PTX' repeats '8.9+PTX'"]
 
 
 def test_the_compiler_must_know_the_target(profiles: list[ArchProfile]) -> None:

@@ -78,16 +78,16 @@ KERNELS, TORCH = "0.0 64 torch.uint8", "7.0 1 torch.float32"
             (13, 0),
             "refuses",
             TORCH,
-            "1 cuda:-1 has compute capability 13.0, and this build of tilewright has code only for sm_80, sm_89, sm_90a, "
-            "sm_120f, compute_89; its PTX was made with CUDA 13.5 and the driver, of CUDA 13.0, does not translate it "
-            "(the provided PTX was compiled with an unsupported toolchain.); a newer driver does",
+            "1 cuda:-1 has compute capability 13.0, and this build of tilewright has code only for sm_80, sm_89, "
+            "sm_90a, sm_120f, compute_89; its PTX was made with CUDA 13.5 and the driver, of CUDA 13.0, does not "
+            "translate it (the provided PTX was compiled with an unsupported toolchain.); a newer driver does",
         ),
         (
             (7, 5),
             "translates",
             TORCH,
-            "1 cuda:-1 has compute capability 7.5, and this build of tilewright has code only for sm_80, sm_89, sm_90a, "
-            "sm_120f, compute_89; build it with TILEWRIGHT_ARCHS set for this device",
+            "1 cuda:-1 has compute capability 7.5, and this build of tilewright has code only for sm_80, sm_89, "
+            "sm_90a, sm_120f, compute_89; build it with TILEWRIGHT_ARCHS set for this device",
         ),
     ],
 )

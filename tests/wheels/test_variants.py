@@ -12,7 +12,7 @@ import yaml
 from packaging.version import Version
 
 from tilewright_codegen.archs import ArchTokenError
-from tilewright_codegen.diagnostics import Sink
+from tilewright_codegen.diagnostics import Diagnostic, Sink
 from tilewright_codegen.tree import load_tree, read_tree
 from tilewright_codegen.variants import named_sets, parse_archs
 
@@ -25,12 +25,13 @@ def test_variants_are_arch_lists() -> None:
     assert [a.image for a in parse_archs("datacenter", TREE)] == ["sm_80", "sm_90a", "sm_100f", "sm_103a", "sm_107a"]
     both = parse_archs("consumer;spark,90a", TREE)
     assert [a.image for a in both] == ["sm_86", "sm_89", "sm_90a", "sm_120f", "sm_121a"]
-    every = [a.profile.name for a in parse_archs("all", TREE)]
-    assert every == [name for name, arch in TREE.archs.items() if arch.profile.gencode is not None]
+    every = parse_archs("all", TREE)
+    assert [a.profile.name for a in every] == [n for n, arch in TREE.archs.items() if arch.profile.gencode is not None]
+    assert [a.image for a in every if a.ptx] == ["sm_89"]
 
 
 @pytest.mark.parametrize(
-    "token", ["8.0a", "12.10", "9.0f", "sm_90A", "107", "90", "10.1", "75", "80+PTX", "datacentre"]
+    "token", ["8.0a", "12.10", "9.0f", "sm_90A", "107", "90", "10.1", "75", "90a+PTX", "datacentre"]
 )
 def test_impossible_tokens_are_quoted(token: str) -> None:
     with pytest.raises(ArchTokenError) as caught:
@@ -88,12 +89,35 @@ FAULTS = {
         "twice",
     ),
     "two for the index": ("wheels.yaml", "archs: [sm80],", "archs: [sm80], published: index,", "E104", "all, old"),
+    "PTX of no arch": ("wheels.yaml", "archs: [sm80],", "archs: [sm80], ptx: [sm81],", "E301", "no arch 'sm81'"),
+    "PTX alone": ("wheels.yaml", "archs: [sm80],", "archs: [sm80], ptx: [sm86],", "E301", "without its machine code"),
+    "PTX twice": ("wheels.yaml", "archs: [sm80],", "archs: [sm80], ptx: [sm80, sm80],", "E206", "listed twice"),
     "all that is not": ("wheels.yaml", "archs: all", "archs: [sm80]", "E104", "the one with all archs"),
     "family unknown": ("budget.yaml", "family: gemm_4bit", "family: gemm_5bit", "E301", "there is no family"),
     "image unknown": ("budget.yaml", "image_bytes: 50_000", "image_bytes: 1, images: {sm_99a: 1}", "E301", "sm_99a"),
     "no size": ("budget.yaml", "total_bytes: 100_000, ", "", "E104", "total_bytes"),
     "size as text": ("budget.yaml", "wheel_bytes: 5_000_000", 'wheel_bytes: "5 MB"', "E104", "wheel_bytes"),
 }
+
+
+def _faults(files: dict[str, str], folder: Path) -> list[Diagnostic]:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    tree, found = read_tree(folder, Sink())
+    assert tree is None
+    return list(found)
+
+
+def test_ptx_of_a_target_for_some_devices_only_is_a_fault(tmp_path: Path) -> None:
+    from wheel_factory import SPECS
+
+    files = dict(SPECS)
+    files["archs/sm86.yaml"] = files["archs/sm86.yaml"].replace("gencode: sm_86", "gencode: sm_86a")
+    files["wheels.yaml"] = files["wheels.yaml"].replace("archs: all", "archs: all, ptx: [sm80, sm86]")
+    (found,) = _faults(files, tmp_path)
+    assert (found.code, found.message) == ("E301", "PTX of sm_86a runs on no later device.")
+    assert found.location.path.endswith("wheels.yaml")
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -105,11 +129,7 @@ def test_faults_are_found_with_their_place(name: str, tmp_path: Path) -> None:
     files = {**SPECS, "archs/unknown.yaml": unknown.replace("gencode: sm_99", "gencode: null")}
     assert old in files[file]
     files[file] = files[file].replace(old, new)
-    for path, text in files.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-    tree, found = read_tree(tmp_path, Sink())
-    assert tree is None
+    found = _faults(files, tmp_path)
     assert [d.code for d in found] == [code], found
     assert message in found[0].message
     assert found[0].location.path.endswith(file)

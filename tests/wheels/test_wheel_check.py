@@ -89,6 +89,14 @@ def _other_tile(recipe: Recipe) -> None:
     _specs("families/gemm_4bit/tile.yaml", "tile: 32x64-64", "tile: simt-2")(recipe)
 
 
+PTX = ["-compress-mode=size", *GENCODE, "-gencode=arch=compute_86,code=compute_86"]
+
+
+def _ptx_over_budget(recipe: Recipe) -> None:
+    _specs("budget.yaml", "image_bytes: 50_000", "image_bytes: 50_000, images: {compute_86: 10}")(recipe)
+    _set(nvcc=PTX, images=("sm_80", "sm_86", "compute_86"))(recipe)
+
+
 LICENCE = f"{DIST_INFO}/licenses/NOTICE"
 PLANTED = {
     "image that was not built": (
@@ -101,7 +109,23 @@ PLANTED = {
     ),
     "PTX": (
         _set(nvcc=["-compress-mode=size", *GENCODE, "-gencode=arch=compute_86,code=compute_86"]),
-        ["images: compute_86: holds PTX"],
+        ["images: compute_86: there is PTX for it, but it was not asked for"],
+    ),
+    "PTX that was not built": (
+        _set(images=("sm_80", "sm_86", "compute_86")),
+        ["images: compute_86: no PTX for it (gemm_4bit)"],
+    ),
+    "PTX of another engine": (
+        _set(mma="simt_kernel", nvcc=PTX, images=("sm_80", "sm_86", "compute_86")),
+        [
+            "instructions: gemm_4bit sm_80: Tile_32x64_64",
+            "instructions: gemm_4bit compute_86: Tile_32x64_64 for f16 is of engine mma_m16n8k16, but holds no "
+            "mma.sync.aligned.m16n8k16",
+        ],
+    ),
+    "PTX over budget": (
+        _ptx_over_budget,
+        [r"budget: gemm_4bit compute_86: [\d,]+ bytes; the budget is 10"],
     ),
     "uncompressed code": (
         _set(nvcc=["-compress-mode=none", *GENCODE]),
@@ -204,6 +228,19 @@ def test_planted_faults_are_found(name: str, compiler: Compiler, tmp_path: Path)
 def _matches(pattern: str, text: str) -> bool:
     """Whether a text starts as expected; a pattern with a backslash is a regular expression."""
     return re.match(pattern if "\\" in pattern else re.escape(pattern), text) is not None
+
+
+def test_ptx_is_read_like_machine_code(compiler: Compiler, tmp_path: Path) -> None:
+    fault = _set(nvcc=PTX, images=("sm_80", "sm_86", "compute_86"))
+    report = _check(compiler, tmp_path, fault, replace(EVERY, archs="80 86+PTX"))
+    assert report.problems == []
+    assert [check.name for check in report.skipped] == []
+    facts = {check.name: check.facts for check in report.checks}
+    assert facts["images"]["images"] == ["compute_86", "sm_80", "sm_86"]
+    assert facts["kernels"]["kernels"] == facts["instructions"]["kernels"] == 12
+    assert set(facts["budget"]["bytes"]["gemm_4bit"]) == {"sm_80", "sm_86", "compute_86"}
+    without = check_wheel(tmp_path / report.wheel, replace(QUICK, archs="80 86"))
+    assert without.problems == ["declared images: '80 86' does not ask for compute_86; the wheel was built for it"]
 
 
 def test_a_library_of_somebody_else_is_found(compiler: Compiler, tmp_path: Path) -> None:

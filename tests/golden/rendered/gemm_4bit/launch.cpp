@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "e6800d4aff14ffb448a057d09979fff16519c00d269fbcce620e79239fcd4536";
+const char* const kSpecDigest = "fc74e64ffe112b8d90797ed063262a7953f05b8f25e51973cb50b55a6771ed58";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);

@@ -57,26 +57,28 @@ inline Arch arch_for_cc(int major, int minor) {
   return Arch::kUnknown;
 }
 
-// Machine code of this build. suffix is 0, 'a' or 'f'.
+// Code of this build for one target. suffix is 0, 'a' or 'f'. ptx: the driver translates it for later devices.
 struct Image {
   Arch arch;
   int cc_major, cc_minor;
   char suffix;
+  bool ptx;
 };
-inline constexpr int kImageCount = 11;
+inline constexpr int kImageCount = 12;
 inline constexpr Image kImages[kImageCount + 1] = {
-    {Arch::kSm80, 8, 0, 0},
-    {Arch::kSm86, 8, 6, 0},
-    {Arch::kSm87, 8, 7, 0},
-    {Arch::kSm89, 8, 9, 0},
-    {Arch::kSm90, 9, 0, 'a'},
-    {Arch::kSm100, 10, 0, 'f'},
-    {Arch::kSm103, 10, 3, 'a'},
-    {Arch::kSm107, 10, 7, 'a'},
-    {Arch::kSm110, 11, 0, 'a'},
-    {Arch::kSm120, 12, 0, 'f'},
-    {Arch::kSm121, 12, 1, 'a'},
-    {Arch::kUnknown, 0, 0, 0},  // past the end, so that the array is never empty
+    {Arch::kSm80, 8, 0, 0, false},
+    {Arch::kSm86, 8, 6, 0, false},
+    {Arch::kSm87, 8, 7, 0, false},
+    {Arch::kSm89, 8, 9, 0, false},
+    {Arch::kSm90, 9, 0, 'a', false},
+    {Arch::kSm100, 10, 0, 'f', false},
+    {Arch::kSm103, 10, 3, 'a', false},
+    {Arch::kSm107, 10, 7, 'a', false},
+    {Arch::kSm110, 11, 0, 'a', false},
+    {Arch::kSm120, 12, 0, 'f', false},
+    {Arch::kSm121, 12, 1, 'a', false},
+    {Arch::kSm89, 8, 9, 0, true},
+    {Arch::kUnknown, 0, 0, 0, false},  // past the end, so that the array is never empty
 };
 
 enum class Engine : int {
@@ -158,21 +160,21 @@ struct TileInfo {
   uint32_t dtypes;  // bit i: the engine takes element type i
 };
 inline constexpr TileInfo kTiles[kTileCount] = {
-    {"simt-1", static_cast<int>(Engine::k_simt), 0x7ffu, 0x7u},
-    {"simt-2", static_cast<int>(Engine::k_simt), 0x7ffu, 0x7u},
-    {"simt-4", static_cast<int>(Engine::k_simt), 0x7ffu, 0x7u},
-    {"simt-8", static_cast<int>(Engine::k_simt), 0x7ffu, 0x7u},
-    {"32x64-64", static_cast<int>(Engine::k_mma_m16n8k16), 0x70eu, 0x3u},
-    {"32x128-64", static_cast<int>(Engine::k_mma_m16n8k16), 0x70eu, 0x3u},
-    {"64x64-64", static_cast<int>(Engine::k_mma_m16n8k16), 0x7ffu, 0x3u},
-    {"64x128-64", static_cast<int>(Engine::k_mma_m16n8k16), 0x7efu, 0x3u},
-    {"128x64-64", static_cast<int>(Engine::k_mma_m16n8k16), 0x7ffu, 0x3u},
-    {"128x128-64", static_cast<int>(Engine::k_mma_m16n8k16), 0x7ffu, 0x3u},
-    {"32x64-128", static_cast<int>(Engine::k_mma_m16n8k16), 0x7ffu, 0x3u},
-    {"32x128-128", static_cast<int>(Engine::k_mma_m16n8k16), 0x70eu, 0x3u},
+    {"simt-1", static_cast<int>(Engine::k_simt), 0xfffu, 0x7u},
+    {"simt-2", static_cast<int>(Engine::k_simt), 0xfffu, 0x7u},
+    {"simt-4", static_cast<int>(Engine::k_simt), 0xfffu, 0x7u},
+    {"simt-8", static_cast<int>(Engine::k_simt), 0xfffu, 0x7u},
+    {"32x64-64", static_cast<int>(Engine::k_mma_m16n8k16), 0xf0eu, 0x3u},
+    {"32x128-64", static_cast<int>(Engine::k_mma_m16n8k16), 0xf0eu, 0x3u},
+    {"64x64-64", static_cast<int>(Engine::k_mma_m16n8k16), 0xfffu, 0x3u},
+    {"64x128-64", static_cast<int>(Engine::k_mma_m16n8k16), 0xfefu, 0x3u},
+    {"128x64-64", static_cast<int>(Engine::k_mma_m16n8k16), 0xfffu, 0x3u},
+    {"128x128-64", static_cast<int>(Engine::k_mma_m16n8k16), 0xfffu, 0x3u},
+    {"32x64-128", static_cast<int>(Engine::k_mma_m16n8k16), 0xfffu, 0x3u},
+    {"32x128-128", static_cast<int>(Engine::k_mma_m16n8k16), 0xf0eu, 0x3u},
     {"32x256-128", static_cast<int>(Engine::k_mma_m16n8k16), 0xf1u, 0x3u},
-    {"64x32-128", static_cast<int>(Engine::k_mma_m16n8k16), 0x70eu, 0x3u},
-    {"64x64-128", static_cast<int>(Engine::k_mma_m16n8k16), 0x70eu, 0x3u},
+    {"64x32-128", static_cast<int>(Engine::k_mma_m16n8k16), 0xf0eu, 0x3u},
+    {"64x64-128", static_cast<int>(Engine::k_mma_m16n8k16), 0xf0eu, 0x3u},
     {"d8-k3-c1", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
     {"d8-k3-c2", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
     {"d8-k4-c1", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
@@ -1424,7 +1426,7 @@ inline Decision select(Arch arch_value, const Problem& problem) {
   return decision;
 }
 
-// Index in kImages of the arch's own image, or -1.
+// Index in kImages of the arch's own image, or -1. Its PTX holds the same tiles.
 inline int image_of(Arch arch) {
   for (int i = 0; i < kImageCount; ++i) {
     if (kImages[i].arch == arch) return i;
