@@ -133,6 +133,7 @@ class CudaBackend:
         return Device(
             arch=arch, num_sms=facts.multi_processor_count, product=facts.name, uuid=uuid or None,
             driver=driver or None, cuda=torch.version.cuda, torch=torch.__version__, build=self.info["spec_digest"],
+            version=self.info["version"],
         )  # fmt: skip
 
     def open(self, cell: Cell, method: Method, mode: Mode) -> CudaBench:

@@ -86,6 +86,8 @@ class Device(SpecModel):
     torch: Text | None = None
     build: Text | None = None
     """Digest of the specs the kernels were built from."""
+    version: Text | None = None
+    """Version of tilewright that ran them."""
     synthetic: Flag = False
 
 

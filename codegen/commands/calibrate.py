@@ -50,7 +50,8 @@ def command(**given: Any) -> None:
     """Measure the outcomes of a layer against each other, and write the rules that the times defend.
 
     The folder OUT gets records.jsonl (every pass, as it comes), report.md, report.html and, where a rule is defended,
-    rules.patch for `git apply`. A campaign that was stopped goes on where it was. Clocks are never changed.
+    rules.patch for `git apply`; tuned.json holds the proven cells for tilewright.load_tuned. A campaign that was
+    stopped goes on where it was. Clocks are never changed.
     """
     tree = load_or_exit(given["specs"])
     family = pick_family(tree, given["family_name"])
@@ -209,6 +210,23 @@ def _matches(campaign: Campaign) -> None:
              f"{campaign.family} {campaign.layer} {campaign.arch}.")  # fmt: skip
 
 
+def _write_table(found: Analysis, out: Path) -> None:
+    """The proven cells for `tilewright.load_tuned`, where the records say on what they were measured."""
+    from ..calibrate.table import TableError, text, tuned_table
+
+    path = out / "tuned.json"
+    path.unlink(missing_ok=True)
+    header = found.header
+    try:
+        table = tuned_table(header.family, header.device, found.cells, header.source)
+    except TableError as error:
+        click.echo(f"no table for load_tuned: {error}")
+        return
+    if table["entries"]:
+        path.write_text(text(table), "utf-8")
+        click.echo(f"wrote {path}: {len(table['entries'])} entries for tilewright.load_tuned")
+
+
 def _write(found: Analysis, out: Path) -> None:
     from ..calibrate.page import page
     from ..calibrate.report import markdown, summary
@@ -219,6 +237,7 @@ def _write(found: Analysis, out: Path) -> None:
     (out / "summary.json").write_text(f'{head}, "cells": [\n{lines}\n]}}\n', "utf-8")
     (out / "report.md").write_text(markdown(found), "utf-8")
     (out / "report.html").write_text(page(found), "utf-8")
+    _write_table(found, out)
     patch = out / "rules.patch"
     patch.unlink(missing_ok=True)
     click.echo(found.conclusion)
