@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,10 +20,14 @@ _LIMIT = 2e-2
 
 @dataclass(frozen=True)
 class Finding:
-    """One card. runs: "kernels" or "plain torch". decisions: rows -> the tile, for a 4096 x 4096 weight in bfloat16."""
+    """One card. runs: "kernels" or "plain torch". decisions: rows -> the tile, for a 4096 x 4096 weight in bfloat16.
+
+    arch and image: whose rules it runs, and the code it takes; "compute_89" is PTX, which the driver translates.
+    """
 
     device: _machine.Device
     arch: str | None
+    image: str | None
     runs: str
     decisions: dict[int, str]
     problem: str | None
@@ -53,7 +58,7 @@ def examine(machine: _machine.Machine | None = None, *, run: bool = True) -> Rep
     Never raises for what it finds; what is broken is in the report.
     """
     machine = _machine.look() if machine is None else machine
-    findings = tuple(_finding(device) for device in machine.devices)
+    findings = tuple(_finding(device, run) for device in machine.devices)
     checks = _run_checks(machine) if run else {}
     broken = {where: text for where, text in checks.items() if text != "right"}
     missing = _missing(machine, findings) + [f"the op is wrong on {where}: {text}" for where, text in broken.items()]
@@ -61,18 +66,21 @@ def examine(machine: _machine.Machine | None = None, *, run: bool = True) -> Rep
     return Report(info.build_info(), machine, findings, summary, tuple(missing), not broken)
 
 
-def _finding(device: _machine.Device) -> Finding:
+def _finding(device: _machine.Device, run: bool) -> Finding:
     native = _ops.NATIVE
-    arch = native.arch_for(*device.cc)
+    arch, image = native.arch_for(*device.cc), native.image_for(*device.cc)
     if arch is None:
         cc = "{}.{}".format(*device.cc)
         images = ", ".join(native.images())
         problem = f"no machine code for compute capability {cc} in {images}" if native.loaded else native.reason
-        return Finding(device, None, "plain torch", {}, problem)
+        return Finding(device, None, None, "plain torch", {}, problem)
+    refusal = native.refusal(device.index) if run else None
+    if refusal is not None:
+        return Finding(device, None, image, "plain torch", {}, refusal)
     try:
-        return Finding(device, arch, "kernels", _decide(arch, device.num_sms), None)
+        return Finding(device, arch, image, "kernels", _decide(arch, device.num_sms), None)
     except Exception as error:  # the generator may be missing or its specs changed; the kernels run all the same
-        return Finding(device, arch, "kernels", {}, f"explain does not work: {error}")
+        return Finding(device, arch, image, "kernels", {}, f"explain does not work: {error}")
 
 
 def _decide(arch: str, num_sms: int) -> dict[int, str]:
@@ -96,7 +104,9 @@ def _run_check(device: torch.device) -> str:
     packed, state = quantize_4bit(weight)
     wanted = x @ dequantize_4bit(packed, state).T
     try:
-        found = gemm_4bit(x.to(device), packed.to(device), state.to(device)).cpu()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # plain torch instead of kernels: the report says so
+            found = gemm_4bit(x.to(device), packed.to(device), state.to(device)).cpu()
     except Exception as error:  # whatever it is, the report must come out
         return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     off = float((found - wanted).norm() / wanted.norm())
@@ -115,7 +125,9 @@ def _missing(machine: _machine.Machine, findings: tuple[Finding, ...]) -> list[s
     elif not machine.devices:
         out.append(f"CUDA device: {machine.no_devices}")
     for finding in findings:
-        if finding.problem is not None and native.loaded and finding.arch is None:
+        if finding.problem is not None and finding.image is not None and finding.arch is None:
+            out.append(finding.problem)
+        elif finding.problem is not None and native.loaded and finding.arch is None:
             out.append(f"cuda:{finding.device.index}: {finding.problem}; {_remedy(finding.device.cc)}")
         elif finding.problem is not None and finding.arch is not None:
             out.append(f"cuda:{finding.device.index}: {finding.problem}")
@@ -166,7 +178,8 @@ def _finding_lines(finding: Finding) -> list[str]:
     device = finding.device
     cc = "{}.{}".format(*device.cc)
     memory = f"{device.memory_bytes / 2**30:.0f} GiB"
-    runs = f"kernels, by the rules of {finding.arch}" if finding.arch else f"plain torch: {finding.problem}"
+    ptx = f"; translated by the driver from {finding.image}" if (finding.image or "").startswith("compute_") else ""
+    runs = f"kernels, by the rules of {finding.arch}{ptx}" if finding.arch else f"plain torch: {finding.problem}"
     lines = [
         f"{f'cuda:{device.index}':<11} {device.name}, compute capability {cc}, {device.num_sms} SMs, {memory}",
         f"{'':<11} runs {runs}",

@@ -19,15 +19,23 @@ GIB = 2**30
 
 
 class FakeLibrary:
-    """Answers like a native library with sm_80 and sm_90a code."""
+    """Answers like a native library with sm_80 and sm_90a code, and PTX for cards to come."""
+
+    refusal = b""
+
+    def refuse(self, index: int, text: Any, size: int) -> int:
+        text.value = self.refusal
+        return bool(self.refusal)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         answers: dict[str, Callable[..., Any]] = {
             "tilewright_tile_count": lambda: 2,
             "tilewright_tile_name": lambda number: (b"m1", b"64x64-64")[number],
             "tilewright_spec_digest": lambda: b"0123456789abcdef",
-            "tilewright_images": lambda text, size: setattr(text, "value", b"sm_80, sm_90a"),
-            "tilewright_arch_for": lambda major, minor: {(9, 0): b"sm90", (8, 6): b"sm86"}.get((major, minor)),
+            "tilewright_images": lambda text, size: setattr(text, "value", b"sm_80, sm_90a, compute_89"),
+            "tilewright_arch_for": lambda *cc: {(9, 0): b"sm90", (8, 6): b"sm86", (13, 0): b"sm89"}.get(cc),
+            "tilewright_image_for": lambda *cc: {(9, 0): 1, (8, 6): 0, (13, 0): 2}.get(cc, -1),
+            "tilewright_device_refusal": self.refuse,
         }
         return answers[name]
 
@@ -67,14 +75,29 @@ def test_cards_with_and_without_machine_code() -> None:
     text = str(report)
     assert "cuda:0      NVIDIA H200, compute capability 9.0, 132 SMs, 140 GiB" in text
     assert "runs kernels, by the rules of sm90" in text
-    assert "no machine code for compute capability 12.1 in sm_80, sm_90a; build with TILEWRIGHT_ARCHS=sm_121a" in text
-    assert "capability 7.5 in sm_80, sm_90a; the specs have no machine code for it" in text
+    images = "sm_80, sm_90a, compute_89"
+    assert f"no machine code for compute capability 12.1 in {images}; build with TILEWRIGHT_ARCHS=sm_121a" in text
+    assert f"capability 7.5 in {images}; the specs have no machine code for it" in text
     assert "variables   TILEWRIGHT_FORCE_TILE=fallback" in text
     assert "specs 0123456789ab" in text
     assert "op check    not run" in text
     assert report.healthy
     parsed = json.loads(report.to_json())
     assert parsed["findings"][0]["device"]["num_sms"] == 132
+
+
+@pytest.mark.usefixtures("native")
+def test_a_card_that_came_later_runs_translated_kernels_or_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = _machine.Device(0, "NVIDIA X100", (13, 0), 200, 200 * GIB)
+    monkeypatch.setattr(_doctor, "_run_checks", lambda machine: {"cuda:0": "right"})
+    (found,) = (report := _doctor.examine(machine(card))).findings
+    assert (found.arch, found.image, found.runs, found.problem) == ("sm89", "compute_89", "kernels", None)
+    assert "runs kernels, by the rules of sm89; translated by the driver from compute_89" in str(report)
+    monkeypatch.setattr(FakeLibrary, "refusal", b"cuda:0 has compute capability 13.0; the driver is too old")
+    (found,) = (report := _doctor.examine(machine(card))).findings
+    assert (found.arch, found.runs) == (None, "plain torch")
+    assert "runs plain torch: cuda:0 has compute capability 13.0; the driver is too old" in str(report)
+    assert "cuda:0 has compute capability 13.0; the driver is too old" in report.missing
 
 
 @pytest.mark.usefixtures("native")
