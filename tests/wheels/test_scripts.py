@@ -75,6 +75,17 @@ def test_build_requirements_are_those_of_the_package() -> None:
     assert all(f'"{requirement}"' in text for requirement in printed)
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="needs tomllib")
+def test_tests_compile_with_the_compiler_of_builds() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    needed = {text for text in project["build-system"]["requires"] if text.startswith("nvidia-")}
+    extras = project["project"]["optional-dependencies"]
+    assert set(extras["compiler"]) == needed | {"nvidia-cuda-nvdisasm==13.5.*"}
+    assert "tilewright[test,docs,workflows,compiler]" in extras["dev"]
+
+
 def _sbom(wheel: Path, out: Path) -> dict[str, object]:
     pytest.importorskip("cyclonedx")
     subprocess.run([sys.executable, SCRIPTS / "make_sbom.py", wheel, "--out", out], check=True, capture_output=True)
