@@ -70,9 +70,9 @@ def parse_state(line: str, processes: list[str]) -> State:
 
 
 class Watch:
-    """The state of a card, asked for at most every other second: asking takes longer than timing a cell."""
+    """The state of a card, asked for at most every five seconds: asking takes longer than timing a cell."""
 
-    SECONDS = 2.0
+    SECONDS = 5.0
 
     def __init__(self, index: int) -> None:
         self.index, self.asked, self.found = index, -math.inf, State()

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from . import process
 from .candidates import Choices
 from .judge import campaign_noise, contested
 from .records import Cell, Device, Header, Method, Pass, RecordError, Store
@@ -151,27 +147,9 @@ def patient(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def answers(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Run a job in a process of its own and yield its lines. MeasureError when it does not even start."""
-    package = str(__package__)
-    root = Path(__file__).resolve().parents[package.count(".") + 1]
-    path = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-    command = [sys.executable, "-m", f"{package}.worker"]
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as given, tempfile.TemporaryFile("w+") as errors:
-        json.dump(job, given)
-        given.seek(0)
-        process = subprocess.Popen(
-            command, stdin=given, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
-        )
-        assert process.stdout is not None
-        count = 0
-        try:
-            for line in process.stdout:
-                count += 1
-                yield json.loads(line)
-        finally:
-            if process.poll() is None:
-                process.terminate()
-            process.wait()
-        if count == 0:
-            errors.seek(0)
-            raise MeasureError(f"the measuring process did not start: {errors.read().strip()[-400:]}")
+    worker, count = process.take(job["backend"]["kind"]), 0
+    for line in worker.lines(job):
+        count += 1
+        yield json.loads(line)
+    if count == 0:
+        raise MeasureError(f"the measuring process did not start: {worker.complaint()}")

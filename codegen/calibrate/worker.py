@@ -54,7 +54,10 @@ if __name__ == "__main__":
     answers = sys.stdout
     sys.stdout = sys.stderr
     try:
+        if sys.argv[1:] == ["cuda"]:
+            # Before the job comes: importing torch takes seconds. No card is touched until the backend is made.
+            from . import cuda as cuda
         run_job(json.load(sys.stdin), answers)
-    except RuntimeError as failure:
+    except (ImportError, RuntimeError) as failure:
         _write(answers, {"failure": str(failure)})
         sys.exit(2)
