@@ -24,6 +24,23 @@ namespace {
 
 #define TILEWRIGHT_QUANTIZE_4BIT_ARGS "(Tensor weight, int blocksize, int quant_type) -> (Tensor, Tensor, Tensor)"
 
+#define TILEWRIGHT_GEMM_FP8_ARGS                                                                                 \
+  "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, int out_dtype=1, "                  \
+  "bool fast_accum=False) -> Tensor"
+
+#define TILEWRIGHT_GEMM_FP8_GROUPED_ARGS                                                                         \
+  "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? group_ends=None, Tensor? group_rows=None, "    \
+  "Tensor? bias=None, int out_dtype=1, bool fast_accum=False) -> Tensor"
+
+#define TILEWRIGHT_QUANTIZE_FP8_ARGS \
+  "(Tensor x, int granularity, int fp8_type=0, Tensor? scale=None) -> (Tensor, Tensor)"
+
+#define TILEWRIGHT_GEMM_NVFP4_ARGS                                                                               \
+  "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor global_a, Tensor global_b, Tensor? bias=None, " \
+  "int out_dtype=1) -> Tensor"
+
+#define TILEWRIGHT_QUANTIZE_NVFP4_ARGS "(Tensor x, Tensor? global_scale=None) -> (Tensor, Tensor, Tensor)"
+
 constexpr const char* kSchemas[] = {
     "gemm_4bit" TILEWRIGHT_GEMM_4BIT_ARGS,
     "_noop_gemm_4bit" TILEWRIGHT_GEMM_4BIT_ARGS,
@@ -33,6 +50,16 @@ constexpr const char* kSchemas[] = {
     "_gemm_4bit_torch" TILEWRIGHT_GEMM_4BIT_ARGS,
     "_dequantize_4bit_torch" TILEWRIGHT_DEQUANTIZE_4BIT_ARGS,
     "_quantize_4bit_torch" TILEWRIGHT_QUANTIZE_4BIT_ARGS,
+    "gemm_fp8" TILEWRIGHT_GEMM_FP8_ARGS,
+    "gemm_fp8_grouped" TILEWRIGHT_GEMM_FP8_GROUPED_ARGS,
+    "quantize_fp8" TILEWRIGHT_QUANTIZE_FP8_ARGS,
+    "gemm_nvfp4" TILEWRIGHT_GEMM_NVFP4_ARGS,
+    "quantize_nvfp4" TILEWRIGHT_QUANTIZE_NVFP4_ARGS,
+    "_gemm_fp8_torch" TILEWRIGHT_GEMM_FP8_ARGS,
+    "_gemm_fp8_grouped_torch" TILEWRIGHT_GEMM_FP8_GROUPED_ARGS,
+    "_quantize_fp8_torch" TILEWRIGHT_QUANTIZE_FP8_ARGS,
+    "_gemm_nvfp4_torch" TILEWRIGHT_GEMM_NVFP4_ARGS,
+    "_quantize_nvfp4_torch" TILEWRIGHT_QUANTIZE_NVFP4_ARGS,
 };
 
 // The handles of one call; released at the end of the scope, before any raise.
@@ -152,6 +179,12 @@ void boxed(StableIValue* stack, uint64_t, uint64_t) {
   stack[0] = reinterpret_cast<StableIValue>(result);
 }
 
+// Answers in plain torch.
+template <const char* kInTorch>
+void in_torch(StableIValue* stack, uint64_t, uint64_t) {
+  if (!call(kInTorch, stack)) raise();
+}
+
 struct Kernel {
   const char* name;
   Boxed function;
@@ -159,12 +192,22 @@ struct Kernel {
 
 constexpr char kGemm4bitInTorch[] = "tilewright::_gemm_4bit_torch";
 constexpr char kDequantize4bitInTorch[] = "tilewright::_dequantize_4bit_torch";
+constexpr char kGemmFp8InTorch[] = "tilewright::_gemm_fp8_torch";
+constexpr char kGemmFp8GroupedInTorch[] = "tilewright::_gemm_fp8_grouped_torch";
+constexpr char kQuantizeFp8InTorch[] = "tilewright::_quantize_fp8_torch";
+constexpr char kGemmNvfp4InTorch[] = "tilewright::_gemm_nvfp4_torch";
+constexpr char kQuantizeNvfp4InTorch[] = "tilewright::_quantize_nvfp4_torch";
 
 constexpr Kernel kCudaKernels[] = {
     {"gemm_4bit", boxed<gemm_4bit, kGemm4bitInTorch>},
     {"_noop_gemm_4bit", boxed<noop_gemm_4bit, kGemm4bitInTorch>},
     {"dequantize_4bit", boxed<dequantize_4bit, kDequantize4bitInTorch>},
     {"quantize_4bit", quantize_4bit},
+    {"gemm_fp8", in_torch<kGemmFp8InTorch>},
+    {"gemm_fp8_grouped", in_torch<kGemmFp8GroupedInTorch>},
+    {"quantize_fp8", in_torch<kQuantizeFp8InTorch>},
+    {"gemm_nvfp4", in_torch<kGemmNvfp4InTorch>},
+    {"quantize_nvfp4", in_torch<kQuantizeNvfp4InTorch>},
 };
 
 // The library objects live as long as the process: deleting one would unregister its ops.

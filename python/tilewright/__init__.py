@@ -1,4 +1,4 @@
-"""Tilewright: 4-bit weight GEMM kernels for torch, generated from declarative specs.
+"""Tilewright: low-precision GEMM kernels for torch, generated from declarative specs.
 
 Importing registers torch.ops.tilewright. It asks no driver and creates no CUDA context.
 """
@@ -14,15 +14,21 @@ from ._tuned import TunedTable, TunedTableError
 from ._version import __version__
 from .convert import ConvertReport, convert
 from .explain import Reasons, explain
+from .fp8 import dequantize_fp8, gemm_fp8, gemm_fp8_grouped, quantize_fp8, scaled_mm
 from .gemm import dequantize_4bit, gemm_4bit, quantize_4bit
 from .info import build_info
 from .linear import Linear4bit
+from .linear_fp8 import LinearFP8, LinearNVFP4
+from .nvfp4 import NVFP4Tensor, dequantize_nvfp4, gemm_nvfp4, quantize_nvfp4
 from .state import QuantState
 
 __all__ = [
     "ConvertReport",
     "Decision",
     "Linear4bit",
+    "LinearFP8",
+    "LinearNVFP4",
+    "NVFP4Tensor",
     "QuantState",
     "Reasons",
     "TunedTable",
@@ -32,12 +38,20 @@ __all__ = [
     "checkpoint",
     "convert",
     "dequantize_4bit",
+    "dequantize_fp8",
+    "dequantize_nvfp4",
     "explain",
     "force_tile",
     "gemm_4bit",
+    "gemm_fp8",
+    "gemm_fp8_grouped",
+    "gemm_nvfp4",
     "last_decision",
     "load_tuned",
     "quantize_4bit",
+    "quantize_fp8",
+    "quantize_nvfp4",
+    "scaled_mm",
 ]
 
 

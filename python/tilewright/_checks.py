@@ -30,17 +30,17 @@ def check_weight(
     _check_format(op, k, blocksize, quant_type)
     torch._check(n >= 0 and k >= 1, lambda: f"{op}: n={n}, k={k}; allowed: n >= 0, k >= 1, n * k <= 2**40")
     torch._check(n * k <= _MAX_ELEMENTS, lambda: f"{op}: n={n}, k={k}; allowed: n >= 0, k >= 1, n * k <= 2**40")
-    _dtype(op, "b", b, (torch.uint8,))
-    _numel(op, "b", b, (n * k + 1) // 2, "ceil(n * k / 2) bytes, two codes each")
+    check_dtype(op, "b", b, (torch.uint8,))
+    check_numel(op, "b", b, (n * k + 1) // 2, "ceil(n * k / 2) bytes, two codes each")
     blocks = (n * k + blocksize - 1) // blocksize
     if quant_type == 2:
-        _dtype(op, "absmax", absmax, (torch.uint8, torch.float8_e4m3fn))
-        _numel(op, "absmax", absmax, blocks, "n * k / 16")
+        check_dtype(op, "absmax", absmax, (torch.uint8, torch.float8_e4m3fn))
+        check_numel(op, "absmax", absmax, blocks, "n * k / 16")
         _scalar(op, offset, "for e2m1 (the global scale)")
         _absent(op, "nested_absmax", nested_absmax, "for e2m1")
         _absent(op, "nested_code", nested_code, "for e2m1")
     else:
-        _numel(op, "absmax", absmax, blocks, "ceil(n * k / blocksize)")
+        check_numel(op, "absmax", absmax, blocks, "ceil(n * k / blocksize)")
         _check_absmax(op, absmax, nested_absmax, nested_code, offset, blocks)
     for name, tensor in (
         ("absmax", absmax),
@@ -48,26 +48,26 @@ def check_weight(
         ("nested_code", nested_code),
         ("offset", offset),
     ):
-        _same_device(op, "b", b, name, tensor)
+        check_same_device(op, "b", b, name, tensor)
 
 
 def check_gemm_4bit(a: torch.Tensor, b: torch.Tensor, bias: OptionalTensor, n: int, k: int) -> None:
     """Checks the activations and the bias of gemm_4bit."""
     op = "gemm_4bit"
-    _dtype(op, "a", a, formats.DTYPES)
+    check_dtype(op, "a", a, formats.DTYPES)
     last = a.shape[-1] if a.dim() else 1
     torch._check(a.dim() >= 1 and last == k, lambda: f"gemm_4bit: the last dimension of a is {last}; expected k={k}")
-    _same_device(op, "a", a, "b", b)
+    check_same_device(op, "a", a, "b", b)
     if bias is not None:
-        _dtype(op, "bias", bias, (a.dtype,))
-        _numel(op, "bias", bias, n, "n")
-        _same_device(op, "a", a, "bias", bias)
+        check_dtype(op, "bias", bias, (a.dtype,))
+        check_numel(op, "bias", bias, n, "n")
+        check_same_device(op, "a", a, "bias", bias)
 
 
 def check_quantize(weight: torch.Tensor, blocksize: int, quant_type: int) -> None:
     """Checks the arguments of quantize_4bit."""
     op = "quantize_4bit"
-    _dtype(op, "weight", weight, formats.DTYPES)
+    check_dtype(op, "weight", weight, formats.DTYPES)
     _check_format(op, weight.shape[-1] if weight.dim() else 1, blocksize, quant_type)
 
 
@@ -90,28 +90,28 @@ def _check_absmax(
     blocks: int,
 ) -> None:
     if nested_absmax is None:
-        _dtype(op, "absmax", absmax, (torch.float32,))
+        check_dtype(op, "absmax", absmax, (torch.float32,))
         _absent(op, "nested_code", nested_code, "without nested_absmax")
         _absent(op, "offset", offset, "without nested_absmax")
         return
-    _dtype(op, "absmax", absmax, (torch.uint8,))
-    _dtype(op, "nested_absmax", nested_absmax, (torch.float32,))
+    check_dtype(op, "absmax", absmax, (torch.uint8,))
+    check_dtype(op, "nested_absmax", nested_absmax, (torch.float32,))
     groups = (blocks + formats.NESTED_BLOCKSIZE - 1) // formats.NESTED_BLOCKSIZE
-    _numel(op, "nested_absmax", nested_absmax, groups, "one per 256 blocks")
+    check_numel(op, "nested_absmax", nested_absmax, groups, "one per 256 blocks")
     torch._check(nested_code is not None, lambda: f"{op}: nested_code is missing; it is required with nested_absmax")
     assert nested_code is not None
-    _dtype(op, "nested_code", nested_code, (torch.float32,))
-    _numel(op, "nested_code", nested_code, 256, "256 codes")
+    check_dtype(op, "nested_code", nested_code, (torch.float32,))
+    check_numel(op, "nested_code", nested_code, 256, "256 codes")
     _scalar(op, offset, "with nested_absmax")
 
 
-def _dtype(op: str, name: str, tensor: torch.Tensor, allowed: tuple[torch.dtype, ...]) -> None:
+def check_dtype(op: str, name: str, tensor: torch.Tensor, allowed: tuple[torch.dtype, ...]) -> None:
     names = ", ".join(str(dtype).removeprefix("torch.") for dtype in allowed)
     found = str(tensor.dtype).removeprefix("torch.")
     torch._check(tensor.dtype in allowed, lambda: f"{op}: {name} has dtype {found}; allowed: {names}")
 
 
-def _numel(op: str, name: str, tensor: torch.Tensor, numel: int, meaning: str) -> None:
+def check_numel(op: str, name: str, tensor: torch.Tensor, numel: int, meaning: str) -> None:
     found = tensor.numel()
     torch._check(found == numel, lambda: f"{op}: {name} has {found} elements; expected {numel} ({meaning})")
 
@@ -119,15 +119,15 @@ def _numel(op: str, name: str, tensor: torch.Tensor, numel: int, meaning: str) -
 def _scalar(op: str, offset: OptionalTensor, when: str) -> None:
     torch._check(offset is not None, lambda: f"{op}: offset is missing; it is required {when}")
     assert offset is not None
-    _dtype(op, "offset", offset, (torch.float32,))
-    _numel(op, "offset", offset, 1, "one value")
+    check_dtype(op, "offset", offset, (torch.float32,))
+    check_numel(op, "offset", offset, 1, "one value")
 
 
 def _absent(op: str, name: str, tensor: OptionalTensor, when: str) -> None:
     torch._check(tensor is None, lambda: f"{op}: {name} is given; it must be None {when}")
 
 
-def _same_device(op: str, anchor: str, first: torch.Tensor, name: str, second: OptionalTensor) -> None:
+def check_same_device(op: str, anchor: str, first: torch.Tensor, name: str, second: OptionalTensor) -> None:
     if second is not None and second.device != first.device:
         raise RuntimeError(
             f"{op}: {anchor} is on {first.device} and {name} is on {second.device}; all tensors must be on one device"

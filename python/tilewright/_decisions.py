@@ -19,7 +19,7 @@ FORCE_VARIABLE = "TILEWRIGHT_FORCE_TILE"
 
 @dataclass(frozen=True)
 class Decision:
-    """One call of gemm_4bit as it ran.
+    """One call of a family's product as it ran.
 
     `path` is "custom" (one fused kernel, `tile` names it), "fallback" (dequantise, then linear) or "torch" (plain
     torch: a CPU tensor, or no native library). `forced`: force_tile chose; `tuned`: a loaded table did. `serial` counts
@@ -37,6 +37,7 @@ class Decision:
     tile: str | None
     forced: bool
     tuned: bool = False
+    family: str = "gemm_4bit"
 
 
 class _Last(threading.local):
@@ -49,11 +50,15 @@ _last = _Last()
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
-def record_plain_torch(a: torch.Tensor, n: int, k: int) -> None:
-    """Notes a call that plain torch answered."""
+def record_plain_torch(
+    a: torch.Tensor, n: int, k: int, family: str = "gemm_4bit", m: int | None = None, dtype: torch.dtype | None = None
+) -> None:
+    """Notes a call that plain torch answered. m, dtype: of the problem where `a` does not say."""
     _last.serial += 1
-    M = a.numel() // k
-    _last.plain = Decision(_last.serial, M, n, k, a.dtype, str(a.device), None, "torch", None, False)
+    M = a.numel() // k if m is None else m
+    _last.plain = Decision(
+        _last.serial, M, n, k, dtype or a.dtype, str(a.device), None, "torch", None, False, family=family
+    )
 
 
 def last_decision(native: _library.Native, device_type: str = "cuda") -> Decision | None:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from . import _checks, _decisions, _library, formats, reference
+from ._ops_fp8 import OPS
 
 OptionalTensor = torch.Tensor | None
 
@@ -32,6 +33,8 @@ SCHEMAS = (
     "_gemm_4bit_torch" + _GEMM_ARGUMENTS,
     "_dequantize_4bit_torch" + _DEQUANTIZE_ARGUMENTS,
     "_quantize_4bit_torch" + _QUANTIZE_ARGUMENTS,
+    *(op.name + op.arguments for op in OPS),
+    *(f"_{op.name}_torch{op.arguments}" for op in OPS),
 )
 
 
@@ -172,13 +175,15 @@ _CPU_KERNELS: dict[str, Callable[..., Any]] = {
     "_noop_gemm_4bit": _noop_gemm_4bit,
     "dequantize_4bit": _dequantize_4bit,
     "quantize_4bit": _quantize_4bit,
+    **{op.name: op.kernel for op in OPS},
 }
 _IN_TORCH: dict[str, Callable[..., Any]] = {
     "_gemm_4bit_torch": _gemm_4bit,
     "_dequantize_4bit_torch": _dequantize_4bit,
     "_quantize_4bit_torch": _quantize_4bit,
+    **{f"_{op.name}_torch": op.kernel for op in OPS},
 }
-"""What the native library calls on a device that none of its kernels runs on."""
+"""What the native library calls where none of its kernels answers."""
 _FAKE_KERNELS: dict[str, Callable[..., Any]] = {
     "gemm_4bit": _gemm_4bit_fake,
     "_noop_gemm_4bit": _noop_gemm_4bit,
@@ -187,6 +192,8 @@ _FAKE_KERNELS: dict[str, Callable[..., Any]] = {
     "_gemm_4bit_torch": _gemm_4bit_fake,
     "_dequantize_4bit_torch": _dequantize_4bit_fake,
     "_quantize_4bit_torch": _quantize_4bit_fake,
+    **{op.name: op.fake for op in OPS},
+    **{f"_{op.name}_torch": op.fake for op in OPS},
 }
 _warned: set[int] = set()
 

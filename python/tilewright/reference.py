@@ -22,7 +22,7 @@ def quantize(weight: torch.Tensor, blocksize: int, quant_type: int) -> tuple[tor
     fmt = formats.FORMATS[quant_type]
     flat = weight.detach().reshape(-1)
     if quant_type == 2:
-        codes, scales, offset = _quantize_e2m1(flat)
+        codes, scales, offset = quantize_e2m1(flat, None)
     else:
         codes, scales = _quantize_absmax(flat, blocksize, quant_type)
         offset = torch.empty(0, dtype=torch.float32, device=weight.device)
@@ -96,14 +96,24 @@ def _quantize_absmax(flat: torch.Tensor, blocksize: int, quant_type: int) -> tup
     return codes, absmax
 
 
-def _quantize_e2m1(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def quantize_e2m1(
+    flat: torch.Tensor, global_scale: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """e2m1 codes (uint8, one each, padded to whole groups of 16), e4m3 scales as bytes, and the global fp32 scale.
+
+    The global scale, unless given, takes the greatest finite magnitude to the greatest scale; 1 if that is zero. A
+    group that holds NaN or an infinity has the scale NaN. One whose scale rounds to zero has zero codes.
+    """
     rows = _padded_rows(flat.float(), 16)
-    amax = rows.abs().amax(dim=1)
-    finite = torch.where(torch.isfinite(rows), rows.abs(), 0.0)
-    largest = finite.amax() if rows.numel() else flat.new_zeros((), dtype=torch.float32)
-    smallest_normal = torch.finfo(torch.float32).tiny
-    offset = (largest / (formats.E2M1_MAX * formats.E4M3_MAX)).clamp_min(smallest_normal)
-    offset = torch.where(largest == 0, torch.ones_like(offset), offset)
+    amax = rows.abs().amax(dim=1) if rows.numel() else rows.new_zeros(0)
+    if global_scale is None:
+        finite = torch.where(torch.isfinite(rows), rows.abs(), 0.0)
+        largest = finite.amax() if rows.numel() else flat.new_zeros((), dtype=torch.float32)
+        smallest_normal = torch.finfo(torch.float32).tiny
+        offset = (largest / (formats.E2M1_MAX * formats.E4M3_MAX)).clamp_min(smallest_normal)
+        offset = torch.where(largest == 0, torch.ones_like(offset), offset)
+    else:
+        offset = global_scale.reshape(())
     # e4m3 has no infinity and torch's cast turns overflow into NaN: saturate finite scales, keep NaN for the rest.
     wanted = (amax / formats.E2M1_MAX / offset).clamp_max(formats.E4M3_MAX)
     wanted = torch.where(torch.isfinite(amax), wanted, float("nan"))

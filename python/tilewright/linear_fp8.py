@@ -1,0 +1,157 @@
+"""LinearFP8 and LinearNVFP4: torch.nn.Linear with weight and activations in 8 or 4 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .fp8 import linear_fp8, quantize_fp8
+from .nvfp4 import NVFP4Tensor, dequantize_nvfp4, gemm_nvfp4, quantize_nvfp4
+from .reference_fp8 import SCALINGS, blocks
+
+_WEIGHT_GRANULARITY = {"tensor": "tensor", "row": "row", "block": "block128x128"}
+
+
+class _Quantized(torch.nn.Module):
+    """A linear layer whose buffers keep their dtypes: half(), bfloat16() and to(dtype) change the bias only."""
+
+    in_features: int
+    out_features: int
+    weight: torch.Tensor
+    bias: torch.nn.Parameter | None
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+        before = dict(self.named_buffers(recurse=False))
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, buffer in before.items():
+            moved = getattr(self, name)
+            if moved.dtype != buffer.dtype:
+                setattr(self, name, buffer.to(moved.device))
+        return self
+
+    def _set_bias(self, bias: torch.Tensor | None) -> None:
+        self.register_parameter("bias", None if bias is None else torch.nn.Parameter(bias.detach().clone()))
+
+    def extra_repr(self) -> str:
+        """Shape, for print()."""
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class LinearFP8(_Quantized):
+    """y = x W^T + bias with W [out_features, in_features] in e4m3; x is quantised to e4m3 on the way in.
+
+    Make one with `LinearFP8.from_linear`. weight, weight_scale and input_scale are buffers; the weight is not trained,
+    gradients flow to x as if it had not been rounded. scaling: "tensor", "row" (a scale per row of x and of W) or
+    "block" (1 x 128 of x by 128 x 128 of W). input_scale: one fp32 value for every x, with "tensor"; None
+    measures x each time.
+    """
+
+    weight_scale: torch.Tensor
+    input_scale: torch.Tensor | None
+
+    def __init__(
+        self,
+        weight: torch.Tensor,
+        weight_scale: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        *,
+        input_scale: torch.Tensor | None = None,
+        fast_accum: bool = False,
+    ) -> None:
+        """weight: e4m3 [N, K]. weight_scale: fp32, one value, [N, 1], or [ceil(N / 128), ceil(K / 128)]."""
+        super().__init__()
+        if weight.dtype != torch.float8_e4m3fn or weight.dim() != 2:
+            raise ValueError(f"weight is {weight.dtype} {list(weight.shape)}; expected float8_e4m3fn [N, K]")
+        self.out_features, self.in_features = weight.shape
+        self.scaling = _scaling(weight, weight_scale)
+        if input_scale is not None and self.scaling != "tensor":
+            raise ValueError(f"input_scale is given; it must be None for scaling={self.scaling!r}")
+        self.fast_accum = fast_accum
+        self.register_buffer("weight", weight)
+        self.register_buffer("weight_scale", weight_scale)
+        self.register_buffer("input_scale", input_scale)
+        self._set_bias(bias)
+
+    @classmethod
+    def from_linear(
+        cls, linear: torch.nn.Linear, *, scaling: str = "row", input_scale: torch.Tensor | None = None
+    ) -> LinearFP8:
+        """Quantises the weight of `linear`; its bias is copied."""
+        if scaling not in SCALINGS:
+            raise ValueError(f"scaling={scaling!r}; allowed: {', '.join(SCALINGS)}")
+        weight, scale = quantize_fp8(linear.weight.detach(), _WEIGHT_GRANULARITY[scaling])
+        return cls(weight, scale, linear.bias, input_scale=input_scale)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x [..., in_features] -> [..., out_features], in x's dtype."""
+        return linear_fp8(x, self.weight, self.weight_scale, self.bias, self.scaling, self.input_scale, self.fast_accum)
+
+    def extra_repr(self) -> str:
+        """Shape and scaling, for print()."""
+        return f"{super().extra_repr()}, scaling={self.scaling}"
+
+
+def _scaling(weight: torch.Tensor, scale: torch.Tensor) -> str:
+    N, K = weight.shape
+    if scale.dtype != torch.float32:
+        raise ValueError(f"weight_scale is {scale.dtype}; expected float32")
+    if scale.numel() == 1:
+        return "tensor"
+    if tuple(scale.shape) in ((N,), (N, 1)):
+        return "row"
+    if tuple(scale.shape) == (blocks(N), blocks(K)):
+        return "block"
+    raise ValueError(
+        f"weight_scale is {list(scale.shape)} for a weight [{N}, {K}]; expected one value, [{N}, 1] or "
+        f"[{blocks(N)}, {blocks(K)}]"
+    )
+
+
+class LinearNVFP4(_Quantized):
+    """y = x W^T + bias with W [out_features, in_features] in NVFP4; x is quantised to NVFP4 on the way in.
+
+    Make one with `LinearNVFP4.from_linear`; in_features is a multiple of 16. weight, weight_scales, weight_global and
+    input_global are buffers. input_global: the global scale of every x; None measures x each time. For inference: no
+    gradient flows.
+    """
+
+    weight_scales: torch.Tensor
+    weight_global: torch.Tensor
+    input_global: torch.Tensor | None
+
+    def __init__(
+        self, weight: NVFP4Tensor, bias: torch.Tensor | None = None, *, input_global: torch.Tensor | None = None
+    ) -> None:
+        super().__init__()
+        self.out_features, self.in_features = weight.shape
+        self.register_buffer("weight", weight.codes)
+        self.register_buffer("weight_scales", weight.scales)
+        self.register_buffer("weight_global", weight.global_scale)
+        self.register_buffer("input_global", input_global)
+        self._set_bias(bias)
+
+    @classmethod
+    def from_linear(cls, linear: torch.nn.Linear, *, input_global: torch.Tensor | None = None) -> LinearNVFP4:
+        """Quantises the weight of `linear`; its bias is copied."""
+        return cls(quantize_nvfp4(linear.weight.detach()), linear.bias, input_global=input_global)
+
+    @property
+    def tensor(self) -> NVFP4Tensor:
+        """The weight."""
+        return NVFP4Tensor(self.weight, self.weight_scales, self.weight_global)
+
+    def dequantized(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """The weight [out_features, in_features] as it is multiplied."""
+        return dequantize_nvfp4(self.tensor, dtype=dtype)
+
+    @torch.no_grad()
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x [..., in_features] -> [..., out_features], in x's dtype."""
+        device_type = x.device.type
+        if device_type in ("cpu", "cuda") and torch.is_autocast_enabled(device_type):
+            x = x.to(torch.get_autocast_dtype(device_type))
+        bias = None if self.bias is None else self.bias.to(x.dtype)
+        rows = quantize_nvfp4(x, global_scale=self.input_global)
+        return gemm_nvfp4(rows, self.tensor, bias, out_dtype=x.dtype).view(*x.shape[:-1], self.out_features)

@@ -1,0 +1,65 @@
+"""quantize_nvfp4, dequantize_nvfp4 and gemm_nvfp4: both operands in e2m1 with e4m3 scales per 16 along K."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from . import _ops, formats, reference_nvfp4
+
+_gemm_op = torch.ops.tilewright.gemm_nvfp4.default
+_quantize_op = torch.ops.tilewright.quantize_nvfp4.default
+assert _ops.NATIVE is not None  # importing _ops is what registers the ops above
+
+
+@dataclass(frozen=True)
+class NVFP4Tensor:
+    """A matrix [rows, K] in NVFP4.
+
+    codes: uint8 [rows, K / 2], the even k in the low nibble. scales: e4m3 as uint8, one per 16 along K, in the order
+    that block-scaled tensor cores read, padded to 128 rows by 4 scales. global_scale: fp32, multiplies every value.
+    """
+
+    codes: torch.Tensor
+    scales: torch.Tensor
+    global_scale: torch.Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, K)."""
+        return self.codes.shape[0], 2 * self.codes.shape[1]
+
+
+def quantize_nvfp4(x: torch.Tensor, *, global_scale: torch.Tensor | None = None) -> NVFP4Tensor:
+    """Quantises x [..., K] (float16, bfloat16 or float32), its leading dimensions flattened; K a multiple of 16.
+
+    The global scale, unless given, takes the greatest finite magnitude of x to the greatest scale, 448 times 6. Scales
+    and codes are rounded to nearest even and saturate. A group of zeros has the scale zero; one that holds NaN or an
+    infinity has the scale NaN and dequantises to NaN.
+    """
+    if x.dim() < 1:
+        raise ValueError("x has no dimensions; expected at least 1, [..., K]")
+    return NVFP4Tensor(*_quantize_op(x.reshape(-1, x.shape[-1]), global_scale))
+
+
+def dequantize_nvfp4(x: NVFP4Tensor, *, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """The values [rows, K] in `dtype`, rounded once."""
+    formats.dtype_code(dtype)
+    return reference_nvfp4.dequantize(x.codes, x.scales, x.global_scale, dtype)
+
+
+def gemm_nvfp4(
+    a: NVFP4Tensor,
+    b: NVFP4Tensor,
+    bias: torch.Tensor | None = None,
+    *,
+    out_dtype: torch.dtype = torch.bfloat16,
+) -> torch.Tensor:
+    """a [M, K] times b [N, K] transposed, plus bias [N], accumulated in fp32; [M, N] in `out_dtype`.
+
+    RuntimeError names the argument that does not fit, before anything is launched.
+    """
+    code = formats.dtype_code(out_dtype)
+    result: torch.Tensor = _gemm_op(a.codes, b.codes, a.scales, b.scales, a.global_scale, b.global_scale, bias, code)
+    return result
