@@ -1,0 +1,147 @@
+// gemm_fp8 on Hopper: both operands by bulk tensor copies into a ring of swizzled stages, one producer warp, one to three
+// multiplying warpgroups, persistent over tiles, output by bulk stores.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "tilewright/gemm_fp8/engine_launcher.h"
+#include "tilewright/gemm_fp8/wgmma_consumer.cuh"
+#include "tilewright/gemm_fp8/wgmma_epilogue.cuh"
+#include "tilewright/gemm_fp8/wgmma_launch.cuh"
+#include "tilewright/gemm_fp8/wgmma_producer.cuh"
+#include "tilewright/ptx/cp_async.cuh"
+
+namespace tilewright::gemm_fp8 {
+
+// What one multiplying warpgroup does.
+template <class Config, bool kE5m2>
+__device__ __forceinline__ void wgmma_consume(const WgmmaParams& params, const WgmmaShared<Config>& shared,
+                                              const void* map_out, WgmmaPlace<Config> place,
+                                              WgmmaSchedule<Config> schedule, int consumer) {
+  using Geometry = WgmmaGeometry<Config>;
+  const int member = Config::kPingpong ? 0 : consumer;
+  const WgmmaConsumer<Config, kE5m2> multiplier(params, shared, place, member);
+  WgmmaEpilogue<Config> epilogue(params, shared, map_out, consumer, member);
+  WgmmaRing<Config::kStages> ring;
+  WgmmaWork work;
+  for (int turn = 0; schedule.take(work); turn = turn + 1 == Config::kConsumers ? 0 : turn + 1) {
+    if constexpr (Config::kPingpong) {
+      if (turn != consumer) {
+        ring.skip(work.end_step - work.first_step);
+        continue;
+      }
+    }
+    float acc[Geometry::kXBlocks][Geometry::kYRows / 2];
+    multiplier.multiply(acc, ring, work);
+    if (Config::kSplitK == 1 || !work.split) {
+      epilogue.store(acc, work);
+      continue;
+    }
+    if constexpr (Config::kSplitK > 1) {
+      // The block's last tile: all stages have been read once every consumer is here, so the exchange may lie over them.
+      ptx::named_barrier_sync(1 + Config::kConsumers, 128 * Config::kConsumers);
+      epilogue.expose(acc, shared.base);
+      ptx::cluster_sync();
+      epilogue.store_share(shared.base, work, place);
+    }
+  }
+  epilogue.finish();
+}
+
+template <class Config, bool kE5m2>
+__global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccupancy)
+    gemm_fp8_wgmma_kernel(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+                          const __grid_constant__ CUtensorMap map_out, const __grid_constant__ WgmmaParams params) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using Geometry = WgmmaGeometry<Config>;
+  extern __shared__ uint8_t dynamic_smem[];
+  const uint32_t window = ptx::shared_address(dynamic_smem);
+  const WgmmaShared<Config> shared{(window + Geometry::kAlignment - 1) / Geometry::kAlignment * Geometry::kAlignment};
+  const WgmmaPlace<Config> place;
+  const int warpgroup = static_cast<int>(threadIdx.x) / 128;
+  WgmmaSchedule<Config> schedule(params, place);
+  WgmmaProducer<Config> producer(&map_a, &map_b, shared, place);
+  ptx::release_dependents();
+  if (threadIdx.x == 0) {
+    ptx::tma_prefetch_map(&map_a);
+    ptx::tma_prefetch_map(&map_b);
+    ptx::tma_prefetch_map(&map_out);
+    for (int slot = 0; slot < Config::kStages; ++slot) {
+      ptx::mbarrier_init(shared.full(slot), 1);
+      ptx::mbarrier_init(shared.empty(slot), 4 * Geometry::kTeam * Geometry::kPeers);
+    }
+    ptx::mbarrier_init_fence();
+    if (params.grouping == Grouping::kNone) {
+      WgmmaSchedule<Config> ahead = schedule;
+      WgmmaWork work;
+      if (ahead.take(work)) producer.prefetch_b(work);
+    }
+  }
+  __syncthreads();
+  if constexpr (Geometry::kPeers > 1) ptx::cluster_sync();  // peers arrive at these barriers
+
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_dec<Geometry::kProducerRegisters>();
+    if (threadIdx.x == 0) {
+      ptx::wait_for_dependencies();
+      WgmmaWork work;
+      while (schedule.take(work)) producer.load(work);
+    }
+    __syncwarp();
+    if (schedule.shares()) ptx::cluster_sync();
+  } else {
+    ptx::setmaxnreg_inc<Geometry::kConsumerRegisters>();
+    ptx::wait_for_dependencies();
+    wgmma_consume<Config, kE5m2>(params, shared, &map_out, place, schedule, warpgroup - 1);
+  }
+  // No block leaves while another may still read its shared memory or arrive at its barriers.
+  if constexpr (Geometry::kCluster > 1) ptx::cluster_sync();
+#endif
+}
+
+// Takes K % 16 == 0 (kBlock: K % 128 == 0), every M and N, e4m3 and e5m2 activations, every kind of output. kPromote 0 takes
+// fast_accum with scales per tensor or row only; kSplitK > 1 takes no groups: otherwise cudaErrorNotSupported.
+// In kMasked, row i of group g is row g * m + i of scale_a.
+template <>
+struct EngineLauncher<Engine::kWgmma> {
+  template <class Config>
+  static cudaError_t launch(const GemmFp8Args& args, cudaStream_t stream) {
+    const cudaError_t checked = check_mma(args, ElementTraits<typename Config::Element>::kDType);
+    if (checked != cudaSuccess || args.m == 0 || args.n == 0) return checked;
+    if (args.k == 0) return cudaErrorNotSupported;
+    if (all_rows(args) > kMostRows || args.n > kMostRows) return cudaErrorNotSupported;
+    if (!Config::kPromote && (args.scaling == Scaling::kBlock || !args.fast_accum)) return cudaErrorNotSupported;
+    if (Config::kSplitK > 1 && args.grouping != Grouping::kNone) return cudaErrorNotSupported;
+    return args.a_type == Fp8Type::kE5m2 ? launch_kind<Config, true>(args, stream) : launch_kind<Config, false>(args, stream);
+  }
+
+ private:
+  static constexpr int64_t kMostRows = INT32_MAX - 1024;  // a tile that hangs over the end still counts in 32 bits
+
+  template <class Config, bool kE5m2>
+  static cudaError_t launch_kind(const GemmFp8Args& args, cudaStream_t stream) {
+    using Geometry = WgmmaGeometry<Config>;
+    using Epilogue = WgmmaEpilogue<Config>;
+    static host::SmemOptIn opt_in;
+    static ClusterCount fitting;
+    const auto kernel = &gemm_fp8_wgmma_kernel<Config, kE5m2>;
+    const void* function = reinterpret_cast<const void*>(kernel);
+    host::ClusterLaunch launch{dim3(Geometry::kCluster), dim3(Geometry::kThreads), Geometry::kBytes, Geometry::kCluster, true};
+    if (const cudaError_t error = opt_in.ensure(function, Geometry::kBytes); error != cudaSuccess) return error;
+    int fit = 0;
+    if (const cudaError_t error = fitting.find(function, launch, fit); error != cudaSuccess) return error;
+    const int64_t tiles = most_tiles<Config>(args);
+    if (tiles > INT32_MAX) return cudaErrorInvalidConfiguration;
+    WgmmaMaps maps;
+    const cudaError_t made = make_maps<Config>(args, Epilogue::kRows, Epilogue::kBoxColumns, maps);
+    if (made != cudaSuccess) return made;
+    const int64_t clusters = tiles < fit ? tiles : fit;
+    launch.grid = dim3(static_cast<unsigned>(clusters * Geometry::kCluster));
+    return host::launch_cluster_kernel(kernel, launch, stream, maps.a, maps.b, maps.out, make_params<Config>(args, clusters));
+  }
+};
+
+}  // namespace tilewright::gemm_fp8

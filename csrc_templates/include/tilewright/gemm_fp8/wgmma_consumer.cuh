@@ -1,0 +1,196 @@
+// The multiplying side of the wgmma engine of gemm_fp8.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/gemm_fp8/wgmma_schedule.cuh"
+#include "tilewright/ptx/mbarrier.cuh"
+#include "tilewright/ptx/wgmma.cuh"
+#include "tilewright/ptx/wgmma_fp8.cuh"
+
+namespace tilewright::gemm_fp8 {
+
+// Scales of one tile that change every 128 of k, fetched one step ahead; ones where the scales wait for the epilogue.
+template <class Config>
+class WgmmaStepScales {
+ public:
+  using Geometry = WgmmaGeometry<Config>;
+  // Of A: two for every 8 columns (swapped), else two for every block of 64 rows. Of B: one for every block of 64 rows
+  // (swapped), else one for every stretch of columns that cannot straddle two blocks of 128.
+  static constexpr int kStretch = Config::kNt % 128 == 0 ? 128 : 64;
+  static constexpr int kA = Config::kSwap ? Config::kMt / 4 : 2 * Geometry::kXBlocks;
+  static constexpr int kB = Config::kSwap ? Geometry::kXBlocks : Config::kNt / kStretch;
+
+  // `x_row` is the first row of the 64-row side, counted in the matrix, that this warpgroup holds.
+  __device__ __forceinline__ WgmmaStepScales(const WgmmaParams& params, const WgmmaWork& work, int x_row)
+      : params_(params), row_(Config::kSwap ? work.row : x_row), column_(Config::kSwap ? x_row : work.column) {
+#pragma unroll
+    for (float& value : a) value = 1.0f;
+#pragma unroll
+    for (float& value : b) value = 1.0f;
+    last_row_ = work.rows_end - 1;
+    scale_b_ = params.scale_b + work.group * params.scale_b_group;
+  }
+
+  __device__ __forceinline__ void fetch(int step) {
+    if (!params_.by_block) return;
+    const float* of_a = params_.scale_a + step * params_.scale_a_k;
+    const float* of_b = scale_b_ + step * params_.scale_b_k;
+    const int thread = static_cast<int>(threadIdx.x) & 127;
+#pragma unroll
+    for (int i = 0; i < kA; ++i) {
+      const int at = Config::kSwap ? 8 * (i / 2) + 2 * (thread & 3) + i % 2
+                                   : 64 * (i / 2) + 16 * (thread >> 5) + (thread >> 2 & 7) + 8 * (i % 2);
+      a[i] = __ldg(of_a + min(row_ + at, last_row_) * params_.scale_a_m);
+    }
+#pragma unroll
+    for (int i = 0; i < kB; ++i) {
+      const int at = min(column_ + i * (Config::kSwap ? 64 : kStretch), params_.n - 1);
+      b[i] = __ldg(of_b + (at >> 7) * params_.scale_b_n);
+    }
+  }
+
+  float a[kA], b[kB];
+
+ private:
+  const WgmmaParams& params_;
+  const float* scale_b_;
+  int row_, column_, last_row_;
+};
+
+// One warpgroup with kXBlocks blocks of 64 rows.
+template <class Config, bool kE5m2>
+class WgmmaConsumer {
+ public:
+  using Geometry = WgmmaGeometry<Config>;
+  using Ring = WgmmaRing<Config::kStages>;
+  using Multiply = ptx::WgmmaFp8<!Config::kSwap && kE5m2, Config::kSwap && kE5m2, Geometry::kYRows>;
+  static constexpr int kXBlocks = Geometry::kXBlocks;
+  static constexpr int kBlockRegisters = Geometry::kYRows / 2;
+  using Accumulators = float[kXBlocks][kBlockRegisters];
+
+  // `member` is this warpgroup's place among those that share its tiles.
+  __device__ __forceinline__ WgmmaConsumer(const WgmmaParams& params, const WgmmaShared<Config>& shared,
+                                           WgmmaPlace<Config> place, int member)
+      : params_(params), shared_(shared), place_(place), first_(member * kXBlocks * 64) {}
+
+  // acc = the work's part of k.
+  __device__ __forceinline__ void multiply(Accumulators& acc, Ring& ring, const WgmmaWork& work) const {
+    clear(acc);
+    if (work.first_step >= work.end_step) return;
+    if constexpr (Config::kPromote) {
+      multiply_promoted(acc, ring, work);
+    } else {
+      multiply_straight(acc, ring, work);
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ void clear(Accumulators& acc) {
+#pragma unroll
+    for (int x = 0; x < kXBlocks; ++x) {
+#pragma unroll
+      for (float& value : acc[x]) value = 0.0f;
+    }
+  }
+
+  __device__ __forceinline__ uint64_t x_descriptor(int slot) const {
+    return ptx::wgmma_descriptor_k_major_128b(shared_.x_stage(slot) + first_ * 128);
+  }
+  __device__ __forceinline__ uint64_t y_descriptor(int slot) const {
+    return ptx::wgmma_descriptor_k_major_128b(shared_.y_stage(slot));
+  }
+
+  // Issues the products of one stage with one block of 64 rows.
+  static __device__ __forceinline__ void issue(float (&acc)[kBlockRegisters], uint64_t x, uint64_t y, int keep) {
+#pragma unroll
+    for (int part = 0; part < Config::kKc / 32; ++part) {
+      Multiply::run(acc, x + 2 * part, y + 2 * part, part == 0 ? keep : 1);
+    }
+  }
+
+  // Sums stay in the tensor core; the stage before is given back while this one multiplies.
+  __device__ __forceinline__ void multiply_straight(Accumulators& acc, Ring& ring, const WgmmaWork& work) const {
+    int behind = -1;
+    for (int step = work.first_step; step < work.end_step; ++step) {
+      ptx::mbarrier_wait(shared_.full(ring.slot), ring.phase);
+      const uint64_t x = x_descriptor(ring.slot), y = y_descriptor(ring.slot);
+      ptx::wgmma_fence();
+#pragma unroll
+      for (int block = 0; block < kXBlocks; ++block) issue(acc[block], x + 512 * block, y, 1);
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<1>();
+      if (behind >= 0) release(behind);
+      behind = ring.slot;
+      ring.advance();
+    }
+    ptx::wgmma_wait<0>();
+#pragma unroll
+    for (int block = 0; block < kXBlocks; ++block) ptx::wgmma_pin(acc[block]);
+    release(behind);
+  }
+
+  // Every stage is summed from zero in the tensor core and added up, scaled, in fp32 registers. While this warpgroup adds,
+  // another multiplies.
+  __device__ __forceinline__ void multiply_promoted(Accumulators& acc, Ring& ring, const WgmmaWork& work) const {
+    WgmmaStepScales<Config> scales(params_, work, (Config::kSwap ? work.column : work.row) + first_);
+    scales.fetch(work.first_step);
+    for (int step = work.first_step; step < work.end_step; ++step) {
+      float part[kBlockRegisters];
+      float a[WgmmaStepScales<Config>::kA], b[WgmmaStepScales<Config>::kB];
+      ptx::mbarrier_wait(shared_.full(ring.slot), ring.phase);
+      const uint64_t x = x_descriptor(ring.slot), y = y_descriptor(ring.slot);
+#pragma unroll
+      for (int block = 0; block < kXBlocks; ++block) {
+        ptx::wgmma_pin(part);
+        ptx::wgmma_fence();
+        issue(part, x + 512 * block, y, 0);
+        ptx::wgmma_commit();
+        if (block == 0) {
+#pragma unroll
+          for (int i = 0; i < WgmmaStepScales<Config>::kA; ++i) a[i] = scales.a[i];
+#pragma unroll
+          for (int i = 0; i < WgmmaStepScales<Config>::kB; ++i) b[i] = scales.b[i];
+          if (step + 1 < work.end_step) scales.fetch(step + 1);
+        }
+        ptx::wgmma_wait<0>();
+        ptx::wgmma_pin(part);
+        if (block + 1 == kXBlocks) release(ring.slot);
+        add_scaled(acc[block], part, a, b, block);
+      }
+      ring.advance();
+    }
+  }
+
+  static __device__ __forceinline__ void add_scaled(float (&acc)[kBlockRegisters], const float (&part)[kBlockRegisters],
+                                                    const float (&a)[WgmmaStepScales<Config>::kA],
+                                                    const float (&b)[WgmmaStepScales<Config>::kB], int block) {
+    constexpr int kStretch = WgmmaStepScales<Config>::kStretch;
+#pragma unroll
+    for (int i = 0; i < kBlockRegisters; ++i) {
+      const float scale = Config::kSwap ? a[i / 4 * 2 + i % 2] * b[block]
+                                        : a[2 * block + i / 2 % 2] * b[(Config::kSwap ? 0 : i / 4 * 8 / kStretch)];
+      acc[i] = fmaf(part[i], scale, acc[i]);
+    }
+  }
+
+  // Tells every block that writes into this stage that this warp has read it.
+  __device__ __forceinline__ void release(int slot) const {
+    const int lane = static_cast<int>(threadIdx.x) & 31;
+    if constexpr (Geometry::kPeers == 1) {
+      if (lane == 0) ptx::mbarrier_arrive(shared_.empty(slot));
+    } else {
+      if (lane < Geometry::kPeers) {
+        const auto rank = static_cast<uint32_t>(place_.split * Geometry::kPeers + lane);
+        ptx::mbarrier_arrive_cluster(ptx::map_to_block(shared_.empty(slot), rank));
+      }
+    }
+  }
+
+  const WgmmaParams& params_;
+  const WgmmaShared<Config>& shared_;
+  WgmmaPlace<Config> place_;
+  int first_;
+};
+
+}  // namespace tilewright::gemm_fp8
