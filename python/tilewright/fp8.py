@@ -26,9 +26,9 @@ def quantize_fp8(
 
     granularity: what one scale covers. "tensor": all of x, scale of shape []. "row": [..., 1]. "block": 1 x 128 along
     K, [..., ceil(K / 128)]. "block128x128": [ceil(M / 128), ceil(K / 128)] of a matrix [M, K], for weights;
-    with a leading dimension, one after another. A scale is the greatest finite magnitude of its group over the greatest value of the
-    type (448 or 57344), 1 for a group of zeros. Values are rounded to nearest even and saturate; NaN and infinities
-    become NaN. scale: with "tensor", one fp32 value to use instead. ValueError for a wrong option.
+    with a leading dimension, one after another. A scale is the greatest finite magnitude of its group over the greatest
+    value of the type (448 or 57344), 1 for a group of zeros. Values are rounded to nearest even and saturate; NaN and
+    infinities become NaN. scale: with "tensor", one fp32 value to use instead. ValueError for a wrong option.
     """
     if granularity not in GRANULARITIES:
         raise ValueError(f"granularity={granularity!r}; allowed: {', '.join(GRANULARITIES)}")
