@@ -5,13 +5,11 @@
 
 namespace tilewright::ptx {
 
-// 16 bytes of a stream: kept out of L1, the 256 aligned bytes around them brought into L2. 16-byte aligned.
-__device__ __forceinline__ uint4 ldg_stream_16(const void* source) {
-  uint4 value;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-               : "l"(source));
-  return value;
+// Copies 16 bytes of a stream to shared memory, or writes zeros where `valid_bytes` is 0, and brings the 256 aligned bytes
+// around them into L2. Both sides are 16-byte aligned; completed by groups, as other cp.async copies.
+__device__ __forceinline__ void cp_async_stream_16(uint32_t destination, const void* source, int valid_bytes) {
+  asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(destination), "l"(source), "r"(valid_bytes)
+               : "memory");
 }
 
 // Brings `bytes` (a multiple of 16, `source` 16-byte aligned) into L2 without waiting. sm_90 and later.
