@@ -196,6 +196,7 @@ class _FamilyBuilder:
             tuple(self.tiles.values()),
             tuple(self.layers.values()),
             self.document.locate(),
+            self.file.default,
         )
 
     def _match_layer_files(self) -> dict[str, tuple[LayerFile, Document]]:

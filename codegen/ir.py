@@ -168,6 +168,7 @@ class Family:
     tiles: tuple[Tile, ...]
     layers: tuple[Layer, ...]
     location: Location
+    default: bool = False
 
     @cached_property
     def tile_by_id(self) -> Mapping[str, Tile]:

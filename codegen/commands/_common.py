@@ -70,11 +70,13 @@ def pick(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def pick_family(tree: SpecTree, name: str | None) -> Family:
-    """The named family; without a name, the only one there is."""
+    """The named family; without a name, the only one there is or the one that says `default: true`."""
     if name is None:
-        if len(tree.families) != 1:
+        families = list(tree.families.values())
+        chosen = families if len(families) == 1 else [f for f in families if f.default]
+        if len(chosen) != 1:
             fail(f"which family? one of: {', '.join(tree.families)}")
-        return next(iter(tree.families.values()))
+        return chosen[0]
     return tree.families[pick("family", name, tree.families)]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import Positive, SpecModel, Text, Word
+from .base import Flag, Positive, SpecModel, Text, Word
 
 
 class LayerDecl(SpecModel):
@@ -39,5 +39,7 @@ class FamilyFile(SpecModel):
     """Greatest value of each integer input (M, N, K, num_sms, ...); the least is 1."""
     enums: dict[Word, Annotated[tuple[Word, ...], Field(min_length=1)]] = {}
     """Further enumerated inputs and their words."""
+    default: Flag = False
+    """The family that commands mean when several exist and none is named."""
     layers: tuple[LayerDecl, ...] = Field(min_length=1)
     """The layers in order of evaluation."""
