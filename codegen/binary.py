@@ -27,8 +27,6 @@ _KERNEL = {
     "ptx": re.compile(r"^\s*(?:\.visible |\.weak )*\.entry (_Z\w+)", re.MULTILINE),
 }
 _LENGTH = re.compile(r"\d+")
-_NAMESPACE = re.compile(r"N(10tilewright|S_)$")
-"""What stands in front of a name that lies directly in namespace tilewright."""
 SUPPORT = "support"
 """Family name under which kernels without a tile (quantise, dequantise) are counted."""
 
@@ -38,19 +36,31 @@ class BinaryError(RuntimeError):
 
 
 @dataclass(frozen=True)
+class Names:
+    """How families are known in mangled names: by the namespace they lie in, and theirs (None: all gemm_...)."""
+
+    namespace: str = "tilewright"
+    families: frozenset[str] | None = None
+
+    def is_family(self, name: str) -> bool:
+        return name.startswith("gemm_") if self.families is None else name in self.families
+
+
+@dataclass(frozen=True)
 class Expected:
     """What a library must hold: its images, and per family the tile types of each image."""
 
     images: frozenset[str]
     families: Mapping[str, Mapping[str, frozenset[str]]]
+    names: Names = Names()
 
 
-def read_library(library: Path, cuobjdump: Path) -> Contents:
+def read_library(library: Path, cuobjdump: Path, names: Names = Names()) -> Contents:
     """The images in a library and the tile types in each. BinaryError if cuobjdump fails."""
     text = _dump(library, cuobjdump, "-symbols")
     if "Fatbin elf code" not in text:
         raise BinaryError(f"{library}: cuobjdump found no machine code: {text.strip()}")
-    return parse_symbols(text + (_dump(library, cuobjdump, "-ptx") if "Fatbin ptx code" in text else ""))
+    return parse_symbols(text + (_dump(library, cuobjdump, "-ptx") if "Fatbin ptx code" in text else ""), names)
 
 
 def _dump(library: Path, cuobjdump: Path, what: str) -> str:
@@ -74,13 +84,13 @@ def parts(text: str) -> Iterator[tuple[str, tuple[str, ...], str]]:
             yield image, tuple(_KERNEL[kind].findall(part)), part
 
 
-def parse_symbols(text: str) -> Contents:
+def parse_symbols(text: str, names: Names = Names()) -> Contents:
     """Contents from the output of `cuobjdump -symbols`, and of `-ptx` behind it."""
     contents: dict[str, dict[str, set[str]]] = {}
     for image, symbols, _ in parts(text):
         families = contents.setdefault(image, {})
         for symbol in symbols:
-            family, tile = attribute(symbol)
+            family, tile = attribute(symbol, names)
             families.setdefault(family, set())
             if tile is not None:
                 families[family].add(tile)
@@ -89,16 +99,17 @@ def parse_symbols(text: str) -> Contents:
     }
 
 
-def attribute(symbol: str) -> tuple[str, str | None]:
+def attribute(symbol: str, names: Names = Names()) -> tuple[str, str | None]:
     """Family and tile type of a mangled kernel name: the namespace of its `Tile_...` parameter.
 
     The namespace is spelled out there, or replaced by the place where it first occurs, in the kernel's own name.
     """
     family = SUPPORT
+    directly_in = re.compile(rf"N({len(names.namespace)}{names.namespace}|S_)$")
     for position, name in _identifiers(symbol):
         if name.startswith("Tile_"):
             return family, name
-        if name.startswith("gemm_") and _NAMESPACE.search(symbol, 0, position):
+        if names.is_family(name) and directly_in.search(symbol, 0, position):
             family = name
     return SUPPORT, None
 
@@ -121,7 +132,8 @@ def read_expected(path: Path) -> Expected:
         name: {image: frozenset(map(tile_type, tiles)) for image, tiles in images.items()}
         for name, images in data["families"].items()
     }
-    return Expected(frozenset(image for images in families.values() for image in images), families)
+    images = frozenset(image for held in families.values() for image in held)
+    return Expected(images, families, Names(data.get("namespace", "tilewright"), frozenset(families)))
 
 
 def tile_type(tile: str) -> str:
@@ -155,7 +167,7 @@ def main() -> None:
     options = parser.parse_args()
     try:
         expected = read_expected(options.images)
-        problems = compare(expected, read_library(options.library, options.cuobjdump))
+        problems = compare(expected, read_library(options.library, options.cuobjdump, expected.names))
     except (OSError, BinaryError) as error:
         sys.exit(f"error: {error}.")
     if problems:

@@ -19,7 +19,7 @@ NATIVE_ENUMS = {
     "a_type": "Fp8Type",
     "grouping": "Grouping",
 }
-"""Enumerated inputs whose C++ type the kernel headers define (tilewright/<family>/args.h)."""
+"""Enumerated inputs whose C++ type the kernel headers define (<namespace>/<family>/args.h)."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,7 @@ class FamilyContext:
     """For select.h.j2, launch.cpp.j2, tiles.cuh.j2 and dispatcher.py.j2."""
 
     header: str
+    namespace: str
     family: str
     archs: tuple[tuple[str, str], ...]
     cc_rows: tuple[tuple[int, int, str, str], ...]
@@ -129,6 +130,7 @@ class InstanceContext:
     """For tile.cuh.j2 and instantiate.cu.j2: one tile with every element type its engine takes."""
 
     header: str
+    namespace: str
     family: str
     args_type: str
     config_type: str
@@ -180,6 +182,7 @@ def family_context(
     smem: Callable[[Tile], int | None],
     native: bool,
     digest: str = "",
+    namespace: str = "tilewright",
 ) -> FamilyContext:
     """The context of one family, its expressions written by `target` (emit_cpp or emit_py)."""
     archs = tuple(tree.archs)
@@ -188,6 +191,7 @@ def family_context(
     path_layers = [i for i, layer in enumerate(family.layers) if layer.kind == "m_cap"]
     return FamilyContext(
         header=generated_header("selector", [f"specs/families/{family.name}"]),
+        namespace=namespace,
         family=family.name,
         archs=tuple((name, emit_cpp.enumerator(name)) for name in archs),
         cc_rows=tuple(
@@ -372,6 +376,7 @@ def instance_contexts(context: FamilyContext) -> list[InstanceContext]:
     return [
         InstanceContext(
             header=generated_header(tile.id, [f"specs/families/{context.family}/tiles.yaml"]),
+            namespace=context.namespace,
             family=context.family,
             args_type=context.args_type,
             config_type=f"{emit_cpp.camel(context.family)}Config",

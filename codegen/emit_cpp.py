@@ -7,7 +7,7 @@ import keyword
 from .expr import Bin, CeilDiv, Compare, Cond, EnumWord, Expr, Int, Name, Pred
 from .ir import AnyCond
 
-_RESERVED = frozenset(
+RESERVED = frozenset(
     [
         "alignas",
         "alignof",
@@ -113,7 +113,7 @@ _RESERVED = frozenset(
 def identifier(name: str) -> str:
     """A C++ (and Python) identifier for a name of the specs; `tile.kc` becomes `tile_kc`."""
     text = name.replace(".", "_")
-    return f"{text}_" if text in _RESERVED or keyword.iskeyword(text) else text
+    return f"{text}_" if text in RESERVED or keyword.iskeyword(text) else text
 
 
 def enumerator(text: str) -> str:

@@ -26,6 +26,7 @@ from .engine_needs import ENGINE_NEEDS
 from .images import Image, ImagePlan, mentioned_tiles, plan_images
 from .ir import Family, SpecTree, Tile
 from .output import OutputSet
+from .project import TILEWRIGHT, Project
 from .resources import needs
 from .tree import spec_files
 
@@ -63,9 +64,12 @@ def specs_digest(root: str | Path) -> str:
     return digest.hexdigest()
 
 
-def render(tree: SpecTree, images: Sequence[Image], templates: Path | None = None) -> Rendering:
-    """Render all families for the images of a build. The result depends on nothing else."""
+def render(
+    tree: SpecTree, images: Sequence[Image], templates: Path | None = None, project: Project = TILEWRIGHT
+) -> Rendering:
+    """Render all families of a project for the images of a build. The result depends on nothing else."""
     folder = templates or templates_folder()
+    headers = project.headers or folder / "include"
     jinja = environment(folder)
     outputs = OutputSet()
     plans: dict[str, ImagePlan] = {}
@@ -73,17 +77,17 @@ def render(tree: SpecTree, images: Sequence[Image], templates: Path | None = Non
     host: list[str] = []
     digest = specs_digest(tree.root)
     for family in tree.families.values():
-        native = (folder / "include" / "tilewright" / family.name / "args.h").is_file()
+        native = project.args_header(headers, family.name).is_file()
         plans[family.name] = plan_images(tree, family, images, partial(mentioned_tiles, family))
         plan = plans[family.name]
-        context = family_context(tree, family, plan, emit_cpp, shared_memory_bytes, native, digest)
+        context = family_context(tree, family, plan, emit_cpp, shared_memory_bytes, native, digest, project.namespace)
         python = family_context(tree, family, plan, emit_py, shared_memory_bytes, False)
         _render_selector(jinja, context, python, outputs)
         if native:
             host.append(_render_launch(jinja, context, family, outputs))
             device += _render_instances(jinja, context, plan, outputs)
     _render_build(jinja, images, device, host, outputs)
-    outputs.add("images.json", _images_json(plans))
+    outputs.add("images.json", _images_json(plans, project.namespace))
     return Rendering(outputs, plans)
 
 
@@ -94,15 +98,15 @@ def _add(jinja: Environment, template: str, context: object, path: str, outputs:
 
 
 def _render_selector(jinja: Environment, cpp: FamilyContext, python: FamilyContext, outputs: OutputSet) -> None:
-    _add(jinja, "select.h.j2", cpp, f"tilewright/generated/{cpp.family}_select.h", outputs)
+    _add(jinja, "select.h.j2", cpp, f"{cpp.namespace}/generated/{cpp.family}_select.h", outputs)
     _add(jinja, "dispatcher.py.j2", python, f"python/{python.family}_dispatch.py", outputs)
 
 
 def _render_launch(jinja: Environment, context: FamilyContext, family: Family, outputs: OutputSet) -> str:
     launch = launch_context(context, family.dtypes)
     source = f"{family.name}/launch.cpp"
-    _add(jinja, "launch.h.j2", launch, f"tilewright/generated/{family.name}_launch.h", outputs)
-    _add(jinja, "family.h.j2", context, f"tilewright/generated/{family.name}.h", outputs)
+    _add(jinja, "launch.h.j2", launch, f"{context.namespace}/generated/{family.name}_launch.h", outputs)
+    _add(jinja, "family.h.j2", context, f"{context.namespace}/generated/{family.name}.h", outputs)
     _add(jinja, "launch.cpp.j2", launch, source, outputs)
     return source
 
@@ -113,7 +117,7 @@ def _render_instances(
     sources = []
     for instance in instance_contexts(context):
         name = instance.tile.config_type
-        _add(jinja, "tile.cuh.j2", instance, f"tilewright/generated/{context.family}/{name}.cuh", outputs)
+        _add(jinja, "tile.cuh.j2", instance, f"{context.namespace}/generated/{context.family}/{name}.cuh", outputs)
         source = f"{context.family}/{name}.cu"
         _add(jinja, "instantiate.cu.j2", instance, source, outputs)
         sources.append((source, tuple(plan.images[i] for i in plan.holders[instance.tile.id])))
@@ -138,7 +142,7 @@ def _render_build(
     _add(jinja, "files.cmake.j2", context, "files.cmake", outputs)
 
 
-def _images_json(plans: dict[str, ImagePlan]) -> str:
+def _images_json(plans: dict[str, ImagePlan], namespace: str) -> str:
     """What the linked binary must hold: per family and image, the tiles."""
     families = {
         name: {
@@ -147,4 +151,4 @@ def _images_json(plans: dict[str, ImagePlan]) -> str:
         }
         for name, plan in plans.items()
     }
-    return json.dumps({"schema": "images/1", "families": families}, indent=2) + "\n"
+    return json.dumps({"schema": "images/1", "namespace": namespace, "families": families}, indent=2) + "\n"

@@ -17,11 +17,20 @@ GOLDENS = "tests/golden/rendered"
 @click.option("--out", type=click.Path(file_okay=False), default=GOLDENS, show_default=True, help="Folder to write.")
 @click.option("--archs", default="all", show_default=True, help='Images to build for, such as "80;90a" or "all".')
 @click.option("--cuda", help="CUDA version of the compiler, such as 13.5; archs it cannot compile are errors.")
+@click.option("--namespace", default="tilewright", show_default=True, help="C++ namespace of the kernels.")
+@click.option(
+    "--headers",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder with NAMESPACE/FAMILY/args.h, of a library with kernels of its own.  [default: those of this package]",
+)
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 with a diff when the folder is out of date.")
-def command(specs: str, out: str, archs: str, cuda: str | None, check: bool) -> None:
+def command(
+    specs: str, out: str, archs: str, cuda: str | None, namespace: str, headers: Path | None, check: bool
+) -> None:
     """Generate launch table, selector, tile configs, instantiations and build lists."""
     from ..archs import ArchTokenError, check_toolkit
     from ..images import images_of
+    from ..project import Project, ProjectError
     from ..render import render
     from ..variants import parse_archs
 
@@ -30,9 +39,11 @@ def command(specs: str, out: str, archs: str, cuda: str | None, check: bool) -> 
         wanted = parse_archs(archs, tree, lambda message: click.echo(f"warning: {message}", err=True))
         if cuda is not None:
             check_toolkit(wanted, cuda)
-    except ArchTokenError as error:
+        project = Project(namespace, headers)
+        project.check(list(tree.families))
+    except (ArchTokenError, ProjectError) as error:
         fail(str(error))
-    outputs = render(tree, images_of(wanted)).outputs
+    outputs = render(tree, images_of(wanted), project=project).outputs
     if not check:
         changed = outputs.write(Path(out))
         click.echo(f"{len(outputs.files)} files, {len(changed)} changed, in {out}")

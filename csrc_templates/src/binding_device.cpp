@@ -52,31 +52,9 @@ bool read_device(int index, Device& out) {
   return true;
 }
 
-// Higher is better; 0 means that the image does not load.
-int image_rank(const Image& image, int cc_major, int cc_minor) {
-  const int ptx_cc = image.cc_major * 10 + image.cc_minor;
-  if (image.ptx) return ptx_cc <= cc_major * 10 + cc_minor ? ptx_cc : 0;
-  if (image.cc_major != cc_major || image.cc_minor > cc_minor) return 0;
-  const bool exact = image.cc_minor == cc_minor;
-  if (image.suffix == 'a') return exact ? 5000 : 0;
-  if (exact) return image.suffix == 'f' ? 4000 : 3000;
-  return (image.suffix == 'f' ? 2000 : 1000) + image.cc_minor;
-}
-
 }  // namespace
 
-int best_image(int cc_major, int cc_minor) {
-  int best = -1;
-  int best_rank = 0;
-  for (int i = 0; i < kImageCount; ++i) {
-    const int rank = image_rank(kImages[i], cc_major, cc_minor);
-    if (rank > best_rank) {
-      best = i;
-      best_rank = rank;
-    }
-  }
-  return best;
-}
+int best_image(int cc_major, int cc_minor) { return gemm_4bit::best_image(cc_major, cc_minor); }
 
 bool device_properties(int index, Device& out) {
   if (index < 0 || index >= kMaxDevices) return read_device(index, out);

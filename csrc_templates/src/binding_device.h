@@ -17,9 +17,7 @@ struct Device {
   int error = 0;   // what the driver answered where it could not translate PTX
 };
 
-// Index of the best image for a compute capability, or -1: the exact one, then one of its family ('f'),
-// then a plain image of the same major and a lower minor, then the newest PTX that is no newer than the device.
-// An 'a' image serves its own capability only.
+// Index of the image that a device of this compute capability loads, or -1. Every family has the same images.
 int best_image(int cc_major, int cc_minor);
 
 // Properties of one device, read once. False, with the error text recorded, if CUDA cannot say.

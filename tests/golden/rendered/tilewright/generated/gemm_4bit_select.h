@@ -1426,6 +1426,32 @@ inline Decision select(Arch arch_value, const Problem& problem) {
   return decision;
 }
 
+// Index in kImages of what a device loads, or -1: the image of its compute capability, then one of its family ('f'), then
+// a plain one of the same major and a lower minor, then the newest PTX that is no newer than the device. An 'a' image
+// serves its own capability only. The device runs the rules of kImages[i].arch.
+inline int best_image(int cc_major, int cc_minor) {
+  int best = -1;
+  int best_rank = 0;
+  for (int i = 0; i < kImageCount; ++i) {
+    const Image& image = kImages[i];
+    const bool exact = image.cc_major == cc_major && image.cc_minor == cc_minor;
+    const int image_cc = image.cc_major * 10 + image.cc_minor;
+    int rank = 0;
+    if (image.ptx) {
+      rank = image_cc <= cc_major * 10 + cc_minor ? image_cc : 0;
+    } else if (exact) {
+      rank = image.suffix == 'a' ? 5000 : image.suffix == 'f' ? 4000 : 3000;
+    } else if (image.cc_major == cc_major && image.cc_minor < cc_minor && image.suffix != 'a') {
+      rank = (image.suffix == 'f' ? 2000 : 1000) + image.cc_minor;
+    }
+    if (rank > best_rank) {
+      best = i;
+      best_rank = rank;
+    }
+  }
+  return best;
+}
+
 // Index in kImages of the arch's own image, or -1. Its PTX holds the same tiles.
 inline int image_of(Arch arch) {
   for (int i = 0; i < kImageCount; ++i) {
