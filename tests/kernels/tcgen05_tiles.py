@@ -67,6 +67,7 @@ class PairTile:
 
 
 ALL = ("100f", "103a", "107a")
+ULTRA = ("103a",)
 RUBIN = ("107a",)
 
 TILES = (
@@ -78,6 +79,8 @@ TILES = (
     PairTile("fp8-1x1-n128-c2", "gemm_fp8", ALL, nt=128, stages=8, accumulators=2),
     PairTile("fp8-1x1-n128-promote", "gemm_fp8", ALL, nt=128, stages=8, accumulators=2, promote=True),
     PairTile("fp8-2x1-c2", "gemm_fp8", ALL, pair="2x1", stages=4),
+    PairTile("nvfp4-1x1-k96-c2", "gemm_nvfp4", ULTRA, k_bytes=48),
+    PairTile("nvfp4-1x1-k96-c4", "gemm_nvfp4", ULTRA, k_bytes=48, cluster=4),
     PairTile("nvfp4-1x1-k128-c2", "gemm_nvfp4", RUBIN, k_bytes=64, accumulators=2),
     PairTile("nvfp4-2x1-k128-c2", "gemm_nvfp4", RUBIN, pair="2x1", k_bytes=64, stages=4, collector_b=True),
     PairTile(

@@ -19,7 +19,7 @@ constexpr int kWideStartBits = 15;
 
 // The part of a shared-memory descriptor that does not move:
 //   [0, 14 or 15) start >> 4   [16, 30) leading offset >> 4   [32, 46) stride offset >> 4   [46, 49) version, 1 here
-//   [49, 52) base offset   [61, 64) swizzle
+//   [49, 52) base offset   52 the leading offset is an address   [61, 64) swizzle
 // Of a K-major operand: `stride_bytes` from 8 rows to the next 8. `leading_bytes` from one 16-byte column to the next
 // without a swizzle; a swizzled operand does not use it.
 TILEWRIGHT_HOST_DEVICE constexpr uint64_t smem_descriptor_base(Swizzle swizzle, uint32_t leading_bytes,
@@ -33,14 +33,16 @@ TILEWRIGHT_HOST_DEVICE constexpr uint64_t smem_descriptor(uint64_t base, uint32_
   return base | ((address >> 4) & ((1u << start_bits) - 1));
 }
 
+// sm_103: as smem_descriptor, of an operand whose 48 bytes of K may pass the end of a row of 128 swizzled bytes. They go on
+// in the tile at `next`, named in place of the leading offset; bit 52 says so.
+TILEWRIGHT_HOST_DEVICE constexpr uint64_t smem_descriptor_onward(uint64_t base, uint32_t address, uint32_t next) {
+  const uint64_t kept = base & ~(uint64_t{0x3fff} << 16);
+  return kept | uint64_t{1} << 52 | uint64_t{(next >> 4) & 0x3fff} << 16 | ((address >> 4) & 0x3fff);
+}
+
 // Rows of 128 bytes along K under the 128-byte swizzle, groups of 8 rows 1024 bytes apart; the tile starts on 1024 bytes.
 // A step along K is a start address 32 or 64 bytes further on.
 constexpr uint64_t kOperand128B = smem_descriptor_base(Swizzle::k128B, 16, 1024);
-
-// Columns of 16 bytes along K, each `rows` rows of 16 bytes, without a swizzle: a step may be any number of columns.
-TILEWRIGHT_HOST_DEVICE constexpr uint64_t column_operand(uint32_t rows) {
-  return smem_descriptor_base(Swizzle::kNone, rows * 16, 128);
-}
 
 // The 32 rows of 16 bytes of a scale atom, one after another.
 constexpr uint64_t kScaleAtom = smem_descriptor_base(Swizzle::kNone, 16, 128);

@@ -111,7 +111,7 @@ class PairLauncher {
             problem.ldo,
             static_cast<int>(problem.m),
             static_cast<int>(problem.n),
-            static_cast<int>(Layout::kTurns ? tiles_of(stages, 3) * 3 : stages),
+            static_cast<int>(Layout::kTurns ? tiles_of(stages, Layout::kTurnStages) * Layout::kTurnStages : stages),
             static_cast<int>(tiles_of(problem.m, Layout::kTileM)),
             static_cast<int>(tiles_of(problem.n, Layout::kClusterN)),
             Config::kSupergroup,

@@ -21,8 +21,12 @@ class PairMultiplier {
   __device__ __forceinline__ void multiply(int stages) {
 #pragma unroll
     for (int tier = 0; tier < Plan::kStacked; ++tier) wait_for_sum(tier);
-    for (int stage = 0; stage < stages; ++stage) {
-      multiply_stage(stage != 0);
+    for (int stage = 0; stage < stages; stage += kStagesAtOnce) {
+      if constexpr (Plan::kTurns) {
+        multiply_turn(stage != 0);
+      } else {
+        multiply_stage(stage != 0);
+      }
     }
 #pragma unroll
     for (int tier = 0; tier < Plan::kStacked; ++tier) {
@@ -56,7 +60,9 @@ class PairMultiplier {
   static constexpr ptx::MaskBits kMaskBits = Config::kMulticast32b ? ptx::MaskBits::k32 : ptx::MaskBits::k16;
   static constexpr uint32_t kClusterMask = (1u << Config::kCluster) - 1;
   static constexpr int kStartBits = Plan::kWideStart ? kWideStartBits : tcgen05::kStartBits;
-  static constexpr KStep kStep = Config::kKBytes == 64 ? KStep::k64Bytes : KStep::k32Bytes;
+  static constexpr KStep kStep =
+      Config::kKBytes == 64 ? KStep::k64Bytes : Plan::kTurns ? KStep::k48Bytes : KStep::k32Bytes;
+  static constexpr int kStagesAtOnce = Plan::kTurns ? Plan::kTurnStages : 1;
 
   static __device__ __forceinline__ uint32_t instruction(const PairParams& params) {
     if constexpr (Plan::kScaled) return nvfp4_instruction(256, Config::kNt, kStep);
@@ -79,7 +85,7 @@ class PairMultiplier {
     }
 #pragma unroll
     for (int chunk = 0; chunk < Plan::kChunks; ++chunk) {
-      if constexpr (Plan::kScaled) copy_scales(chunk);
+      if constexpr (Plan::kScaled) copy_scales(ring_.slot, chunk, chunk * Plan::kChunkAtoms);
 #pragma unroll
       for (int step = 0; step < Plan::kChunkSteps; ++step) {
         multiply_step(chunk, step, accumulate || chunk != 0 || step != 0);
@@ -118,6 +124,47 @@ class PairMultiplier {
     }
   }
 
+  // Eight instructions of 48 bytes over three stages. A stage and its scales are taken up where the first instruction reaches
+  // them, and given back behind the last that does.
+  __device__ __forceinline__ void multiply_turn(bool accumulate) {
+    Ring<Config::kStages> at[Plan::kTurnStages];
+#pragma unroll
+    for (Ring<Config::kStages>& each : at) {
+      each = ring_;
+      ring_.advance();
+    }
+#pragma unroll
+    for (int step = 0; step < Plan::kTurnSteps; ++step) {
+      const int begin = step * Config::kKBytes;
+      const int stage = begin / kRowBytes;
+      const int last = (begin + Config::kKBytes - 1) / kRowBytes;
+      const int known = step == 0 ? -1 : (begin - 1) / kRowBytes;
+      if (last != known) {
+        ptx::mbarrier_wait(shared_.full(at[last].slot), at[last].phase);
+        copy_scales(at[last].slot, last, 0);
+      }
+      multiply_onward(at[stage].slot, at[last].slot, step, accumulate || step != 0);
+      if ((begin + Config::kKBytes) / kRowBytes != stage) {
+        ptx::tcgen05_commit(shared_.scale_free(stage));
+        ptx::tcgen05_commit_multicast<kMaskBits>(shared_.empty(at[stage].slot), kClusterMask);
+      }
+    }
+    scale_phase_ ^= 1;
+  }
+
+  // One instruction, from the stage in `slot` on into the one in `next` if it has to. Its six scales start in the middle of a
+  // word of four when its number is odd.
+  __device__ __forceinline__ void multiply_onward(int slot, int next, int step, bool accumulate) const {
+    static_assert(!Plan::kTurns || (Plan::kStacked == 1 && !Plan::kSplitRings), "turns are those of one tile and a joint ring");
+    const int offset = step * Config::kKBytes % kRowBytes;
+    const int word = step * 6 / 4;
+    const uint64_t a = smem_descriptor_onward(kOperand128B, shared_.a_tile(slot) + offset, shared_.a_tile(next));
+    const uint64_t b = smem_descriptor_onward(kOperand128B, shared_.b_stage(slot) + offset, shared_.b_stage(next));
+    const uint32_t instruction = nvfp4_instruction(256, Config::kNt, kStep, step * 6 % 4);
+    ptx::tcgen05_mma_nvfp4<ptx::Collector::kNone>(tmem_ + sum(0) * Config::kNt, a, b, instruction, scale_a(0, 0) + word * 4,
+                                                  scale_b(0) + word * (Config::kNt / 32), accumulate);
+  }
+
   // A slot of A is the tile of a stage in both kinds of ring: stages turn over together.
   __device__ __forceinline__ int a_slot(int tier) const { return ring_.slot * Plan::kStacked + tier; }
 
@@ -128,21 +175,21 @@ class PairMultiplier {
     return tmem_ + Plan::kScaleBColumn + buffer * Plan::kScaleBColumns;
   }
 
-  // The scales of a chunk, once the instructions that read the buffer before have finished.
-  __device__ __forceinline__ void copy_scales(int chunk) const {
-    ptx::mbarrier_wait(shared_.scale_free(chunk), scale_phase_ ^ 1);
+  // Scales of the stage in `slot`, its atoms from `first` on, once the instructions that read the buffer before have finished.
+  __device__ __forceinline__ void copy_scales(int slot, int buffer, int first) const {
+    ptx::mbarrier_wait(shared_.scale_free(buffer), scale_phase_ ^ 1);
     ptx::tcgen05_fence_after();
-    const uint32_t source = shared_.scales(ring_.slot);
+    const uint32_t source = shared_.scales(slot);
 #pragma unroll
-    for (int atom = 0; atom < Plan::kChunkAtoms; ++atom) {
-      const uint32_t from = source + (chunk * Plan::kChunkAtoms + atom) * kScaleAtomBytes;
+    for (int atom = 0; atom < Plan::kBufferAtoms; ++atom) {
+      const uint32_t from = source + (first + atom) * kScaleAtomBytes;
 #pragma unroll
       for (int tier = 0; tier < Plan::kStacked; ++tier) {
-        copy_atom(scale_a(tier, chunk) + atom * 4, from + tier * Plan::kScaleATileBytes);
+        copy_atom(scale_a(tier, buffer) + atom * 4, from + tier * Plan::kScaleATileBytes);
       }
 #pragma unroll
       for (int group = 0; group < Config::kNt / 128; ++group) {
-        copy_atom(scale_b(chunk) + atom * (Config::kNt / 32) + group * 4,
+        copy_atom(scale_b(buffer) + atom * (Config::kNt / 32) + group * 4,
                   from + Plan::kScaleABytes + group * Plan::kScaleATileBytes);
       }
     }

@@ -81,6 +81,8 @@ struct Plan {
   // Instructions. With 32 or 64 bytes of K a stage is two chunks of 64 bytes, each with scales in tensor memory of its own.
   // With 48 bytes, eight instructions consume three stages, a turn.
   static constexpr bool kTurns = Tile::kKBytes == 48;
+  static constexpr int kTurnStages = 3;
+  static constexpr int kTurnSteps = kTurnStages * kRowBytes / 48;
   static constexpr int kSteps = kRowBytes / Tile::kKBytes;
   static constexpr int kChunks = 2;
   static constexpr int kChunkSteps = kSteps / kChunks;
@@ -118,7 +120,7 @@ struct Plan {
   // Barriers, in this order from kBarrierOffset on. A joint ring uses the slots of B alone.
   static constexpr int kASlots = kSplitRings ? Tile::kStages * kStacked : 0;
   static constexpr int kSums = Tile::kAccumulators * kStacked;  // accumulators in tensor memory, kNt columns each
-  static constexpr int kScaleBuffers = kTurns ? 3 : 2;  // of scales in tensor memory
+  static constexpr int kScaleBuffers = kTurns ? kTurnStages : 2;  // of scales in tensor memory
   static constexpr int kBarrierOffset = 16;
   static constexpr int kFull = 0;
   static constexpr int kEmpty = kFull + Tile::kStages;
