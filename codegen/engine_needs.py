@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from .block_needs import KIB, EngineNeeds, Needs
+from .engine_needs_fp8 import FP8_NEEDS
 from .models import TileBase
-from .models.tiles import DecodeTile, MmaTile, SimtTile, Tcgen05Tile, WgmmaTile
+from .models.tiles import DecodeTile, MmaTile, SimtTile, Tcgen05Fp8Tile, Tcgen05Nvfp4Tile, Tcgen05Tile, WgmmaTile
 
-KIB = 1024
 MMA_TABLE_BYTES = (16 + 256) * 4
 """mma_m16n8k16: codebook and nested code, in floats."""
 MMA_FIXED_REGISTERS = 48
@@ -18,36 +18,6 @@ SIMT_FIXED_REGISTERS = 40
 WGMMA_FIXED_REGISTERS = 64
 WGMMA_BYTE_TABLE = 256 * 256
 """wgmma: one row of 256 bytes for each value of a byte."""
-
-
-@dataclass(frozen=True)
-class Needs:
-    """Resources of one block of a tile."""
-
-    smem_bytes: int
-    """Dynamic shared memory."""
-    threads: int | None = None
-    """Threads; None where the tile does not say."""
-    registers: int | None = None
-    """Estimate per thread: accumulators, fragments and addresses. The compiler's report is the truth."""
-    accumulators: int = 0
-    """32-bit accumulators per thread: a lower bound of its registers."""
-    tmem_columns: int = 0
-    """Columns of tensor memory in use, before rounding."""
-    cluster: int = 1
-    """Blocks of a cluster."""
-    features: tuple[str, ...] = ()
-    """Features that follow from the fields."""
-
-
-@dataclass(frozen=True)
-class EngineNeeds:
-    """`needs` is the formula; `contradictions` mirrors the kernel's static_asserts."""
-
-    needs: Callable[[Any], Needs]
-    contradictions: Callable[[Any], Iterator[str]]
-    requires: Callable[[Any], tuple[str, ...]] = lambda tile: ()
-    """Conjuncts that hold of every problem the kernel takes; what it refuses otherwise."""
 
 
 def needs_stated(tile: TileBase) -> Needs:
@@ -185,32 +155,31 @@ def _decode_requires(tile: DecodeTile) -> tuple[str, ...]:
 class _Tcgen05Format:
     """Sizes per operand format, in bytes unless said otherwise."""
 
-    operand: int
-    """A or B of one stage in one CTA: 128 rows of the stage's K."""
-    scale_block: int
-    """Scale factors of 128 rows of one stage."""
+    scale_bytes: int
+    """Scale factors of a row of one stage."""
     epilogue_buffers: int
     """Output tiles in flight per stacked tile; each is 128 x 32 bf16."""
     alignment: int
-    """Padding that the alignment of the rings may take."""
-    scale_columns: int
-    """Columns of tensor memory for scale factors."""
+    """Barriers, and padding that the alignment of the rings may take."""
     k: int
-    """Elements of K in a stage."""
+    """Elements of K in a stage: 128 bytes of a row."""
 
 
-_TCGEN05_FORMATS = {
-    "nvfp4": _Tcgen05Format(128 * 256 // 2, 2 * KIB, 2, 2 * KIB, 48, 256),
-    "fp8": _Tcgen05Format(128 * 128, 0, 1, 1 * KIB, 0, 128),
-}
+_TCGEN05_FORMATS = {"nvfp4": _Tcgen05Format(16, 2, 2 * KIB, 256), "fp8": _Tcgen05Format(0, 1, 1 * KIB, 128)}
+_ROW_BYTES = 128
 _OUTPUT_TILE = 128 * 32 * 2
-_ACCUMULATOR_COLUMNS = 256
+_TMEM_COLUMNS = 512
+"""Columns of an ordinary allocation; more need the exclusive one."""
+_SMEM_BYTES = 232_448
+"""Opt-in shared memory of the chips that have tcgen05; more needs the oversized mode."""
 
 
 def _tcgen05_needs(tile: Tcgen05Tile) -> Needs:
+    stacked = _stacked(tile)
     return Needs(
         smem_bytes=_tcgen05_smem(tile),
-        tmem_columns=_stacked(tile) * _ACCUMULATOR_COLUMNS + _TCGEN05_FORMATS[tile.dtype].scale_columns,
+        threads=128 * stacked + 64 + (32 if tile.rings == "split" else 0),
+        tmem_columns=_tcgen05_columns(tile),
         cluster=tile.cluster,
         features=tuple(_tcgen05_features(tile)),
     )
@@ -218,6 +187,14 @@ def _tcgen05_needs(tile: Tcgen05Tile) -> Needs:
 
 def _stacked(tile: Tcgen05Tile) -> int:
     return 2 if tile.pair == "2x1" else 1
+
+
+def _tcgen05_columns(tile: Tcgen05Tile) -> int:
+    """Accumulators, and sets of scales, so that no copy overtakes a running MMA: two of half a stage or three whole ones."""
+    stacked = _stacked(tile)
+    sets = 3 * 2 if tile.k_bytes == 48 else 2
+    scales = sets * (8 * stacked + tile.nt // 16) if _TCGEN05_FORMATS[tile.dtype].scale_bytes else 0
+    return tile.accumulators * stacked * tile.nt + scales
 
 
 @dataclass(frozen=True)
@@ -230,12 +207,12 @@ class Tcgen05Stage:
 
 
 def tcgen05_stage(tile: Tcgen05Tile) -> Tcgen05Stage:
-    """Per CTA. B covers 256 columns, half of them in each CTA, but every CTA needs the scales of all."""
+    """Per CTA. Half of the columns of B lie in each CTA, but every CTA needs the scales of all."""
     sizes, stacked = _TCGEN05_FORMATS[tile.dtype], _stacked(tile)
     return Tcgen05Stage(
         k=sizes.k,
-        bytes_a=stacked * (sizes.operand + sizes.scale_block),
-        bytes_b=sizes.operand + 2 * sizes.scale_block,
+        bytes_a=stacked * 128 * (_ROW_BYTES + sizes.scale_bytes),
+        bytes_b=tile.nt // 2 * _ROW_BYTES + tile.nt * sizes.scale_bytes,
     )
 
 
@@ -249,12 +226,18 @@ def _tcgen05_features(tile: Tcgen05Tile) -> Iterator[str]:
     yield "tma"
     if tile.cluster > 1:
         yield "cluster"
-    if tile.k_bytes == 64:
-        yield "mma_k64"
+    if tile.k_bytes > 32:
+        yield "mma_k64" if tile.k_bytes == 64 else "mma_k96"
     if tile.collector_b:
         yield "collector_b"
     if tile.early_a_release:
         yield "early_a_release"
+    if tile.multicast_32b:
+        yield "multicast_32b"
+    if _tcgen05_columns(tile) > _TMEM_COLUMNS:
+        yield "tmem_exclusive"
+    if _tcgen05_smem(tile) > _SMEM_BYTES:
+        yield "smem_oversized"
 
 
 def _tcgen05_contradictions(tile: Tcgen05Tile) -> Iterator[str]:
@@ -266,13 +249,28 @@ def _tcgen05_contradictions(tile: Tcgen05Tile) -> Iterator[str]:
         yield f"cluster is {tile.cluster}; CTAs work in pairs, so an even number is expected"
     if tile.stages < 2:
         yield "a ring has at least 2 stages"
+    if tile.k_bytes == 48 and tile.dtype != "nvfp4":
+        yield "k_bytes 48 is 96 elements of nvfp4; fp8 has no such step"
+    if tile.promote and (tile.dtype != "fp8" or tile.pair != "1x1" or tile.nt != 128 or tile.accumulators != 2):
+        yield "promote is for fp8, and needs `pair: 1x1`, `nt: 128` and `accumulators: 2`"
 
+
+def _tcgen05_requires(tile: Tcgen05Tile) -> tuple[str, ...]:
+    if tile.dtype == "nvfp4":
+        return ("K % 32 == 0",)
+    return ("K % 16 == 0", "grouping == none", *(() if tile.promote else ("scaling != block", "accumulation == fast")))
+
+
+_TCGEN05 = EngineNeeds(_tcgen05_needs, _tcgen05_contradictions, _tcgen05_requires)
 
 ENGINE_NEEDS: dict[type[TileBase], EngineNeeds] = {
     SimtTile: EngineNeeds(_simt_needs, _simt_contradictions),
     MmaTile: EngineNeeds(_mma_needs, _mma_contradictions, lambda tile: ("K % 32 == 0",)),
     WgmmaTile: EngineNeeds(_wgmma_needs, _wgmma_contradictions, lambda tile: ("K % 64 == 0", "blocksize != 32")),
     DecodeTile: EngineNeeds(_decode_needs, _decode_contradictions, _decode_requires),
-    Tcgen05Tile: EngineNeeds(_tcgen05_needs, _tcgen05_contradictions),
+    Tcgen05Tile: _TCGEN05,
+    Tcgen05Fp8Tile: _TCGEN05,
+    Tcgen05Nvfp4Tile: _TCGEN05,
+    **FP8_NEEDS,
 }
 """Formulas by tile model: a family and an engine name the model (`models/tiles.py`)."""

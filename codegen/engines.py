@@ -8,7 +8,6 @@ ENGINE_DTYPES = {
     ("gemm_4bit", "mma_m16n8k16"): ("f16", "bf16"),
     ("gemm_4bit", "wgmma"): ("f16", "bf16"),
     ("gemm_4bit", "decode"): ("f16", "bf16"),
-    ("gemm_4bit", "tcgen05"): ("f16", "bf16"),
 }
 """Element types that the kernels of a family's engine take, where they are not all of the family's."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 
-from .engine_needs import ENGINE_NEEDS, Needs, needs_stated
+from .block_needs import Needs
+from .engine_needs import ENGINE_NEEDS, needs_stated
 from .ir import Tile
 from .models import ArchProfile, TileBase
 
@@ -71,7 +72,7 @@ def shortfalls(arch: ArchProfile, tile: Tile) -> tuple[str, ...]:
 
 def smem_limit(arch: ArchProfile, tile: Tile) -> int:
     """Greatest dynamic shared memory a block of this tile may ask for, in bytes."""
-    if OVERSIZED in tile.model.needs and OVERSIZED in arch.features and arch.smem_oversized_bytes:
+    if OVERSIZED in required_features(tile) and OVERSIZED in arch.features and arch.smem_oversized_bytes:
         return arch.smem_oversized_bytes
     return arch.smem_optin_bytes
 
@@ -84,7 +85,7 @@ def tmem_allocation(arch: ArchProfile, tile: Tile) -> int | None:
     if arch.tmem is None:
         return None
     columns = needs(tile).tmem_columns
-    if EXCLUSIVE in tile.model.needs and EXCLUSIVE in arch.features and arch.tmem.exclusive_columns:
+    if EXCLUSIVE in required_features(tile) and EXCLUSIVE in arch.features and arch.tmem.exclusive_columns:
         return columns if columns <= arch.tmem.exclusive_columns else None
     rounded = max(32, 1 << (columns - 1).bit_length())
     return rounded if rounded <= arch.tmem.columns else None
@@ -145,6 +146,6 @@ def _tmem(arch: ArchProfile, tile: Tile, need: Needs) -> list[str]:
     exclusive = arch.tmem.exclusive_columns
     if exclusive is None:
         return [text + " and there is no exclusive one"]
-    if EXCLUSIVE in tile.model.needs:
+    if EXCLUSIVE in required_features(tile):
         return [text + f" and the exclusive one {exclusive}"]
     return [text + f"; an exclusive one ({exclusive}) needs {EXCLUSIVE} in `needs`"]

@@ -6,20 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from .base import Count, Flag, Kebab, Positive, SpecModel, Text, Word
-
-
-class TileBase(SpecModel):
-    """Fields of every tile, whatever its engine."""
-
-    id: Kebab
-    """Name of the tile, unique in the family."""
-    needs: tuple[Word, ...] = ()
-    """Features the arch must have."""
-    reserve: Text | None = None
-    """Why the tile is built although no rule reaches it."""
-    status: Literal["measured", "emulated", "compiled"] | None = None
-    """How far the tile itself has been proved; unset means its rules say it."""
+from .base import Count, Flag, Positive, SpecModel, Text, Word
+from .tiles_base import TileBase
+from .tiles_fp8 import DecodeFp8Tile, MmaFp8Tile, MmaNvfp4Tile, WgmmaFp8Tile
 
 
 class SimtTile(TileBase):
@@ -101,23 +90,47 @@ class DecodeTile(TileBase):
 
 
 class Tcgen05Tile(TileBase):
-    """Kernel of a CTA pair with accumulators in tensor memory: M256 x N256 of output per stacked tile."""
+    """Kernel of CTA pairs with accumulators in tensor memory: M256 of output per stacked tile and pair."""
 
     pair: Literal["1x1", "2x1"]
     """Output tiles one CTA pair works on; `2x1` stacks two along M that share B."""
+    nt: Literal[128, 256] = 256
+    """Columns of an output tile."""
     cluster: Positive
-    """CTAs in a thread block cluster."""
+    """CTAs in a thread block cluster; its pairs lie side by side along N and share A."""
     stages: Positive
-    """Depth of the shared-memory ring."""
-    k_bytes: Literal[32, 64]
+    """Depth of the shared-memory ring; a stage is 128 bytes along K."""
+    k_bytes: Literal[32, 48, 64]
     """Bytes along K that one MMA step consumes."""
     rings: Literal["joint", "split"] = "joint"
     """Whether A and B share a ring or have one each."""
-    collector_b: Literal["fill_lastuse"] | None = None
-    """How B stays in the collector between the two MMAs of a stacked pair."""
+    collector_b: Flag = False
+    """Whether B stays in the collector between the two MMAs of a stacked pair."""
     early_a_release: Flag = False
     """Whether A's slots are released once shared memory has been read, before the MMA has finished."""
+    multicast_32b: Flag = False
+    """Whether multicast masks are 32 bits wide."""
+    accumulators: Literal[1, 2] = 1
+    """Sets of accumulators in tensor memory; with 2 the epilogue overlaps the next tile."""
+    supergroup: Positive = 1
+    """Rows of tiles that the rasterisation walks down before it moves along N."""
+    promote: Flag = False
+    """FP8: whether sums are added up in fp32 every 128 of K, as scales per block need."""
     dtype: Literal["nvfp4", "fp8"]
+    """Operand format."""
+
+
+class Tcgen05Fp8Tile(Tcgen05Tile):
+    """tcgen05 kernel of CTA pairs with FP8 operands."""
+
+    dtype: Literal["fp8"] = "fp8"
+    """Operand format."""
+
+
+class Tcgen05Nvfp4Tile(Tcgen05Tile):
+    """tcgen05 kernel of CTA pairs with NVFP4 operands and scales in tensor memory."""
+
+    dtype: Literal["nvfp4"] = "nvfp4"
     """Operand format."""
 
 
@@ -136,7 +149,12 @@ TILE_MODELS: dict[tuple[str, str], type[TileBase]] = {
     ("gemm_4bit", "mma_m16n8k16"): MmaTile,
     ("gemm_4bit", "wgmma"): WgmmaTile,
     ("gemm_4bit", "decode"): DecodeTile,
-    ("gemm_4bit", "tcgen05"): Tcgen05Tile,
+    ("gemm_fp8", "wgmma"): WgmmaFp8Tile,
+    ("gemm_fp8", "decode"): DecodeFp8Tile,
+    ("gemm_fp8", "mma_m16n8k32"): MmaFp8Tile,
+    ("gemm_fp8", "tcgen05"): Tcgen05Fp8Tile,
+    ("gemm_nvfp4", "mma_block_scaled"): MmaNvfp4Tile,
+    ("gemm_nvfp4", "tcgen05"): Tcgen05Nvfp4Tile,
 }
 """Models by family and engine. Each is the model of one resource formula (`engine_needs.py`)."""
 

@@ -19,17 +19,16 @@ from tilewright_codegen.tree import load_tree
 ROOT = Path(__file__).parents[2]
 SPECS = ROOT / "specs"
 PORT = SPECS / "examples" / "bitsandbytes-0.50"
-ALL_NEEDS = ("mma_k64", "tmem_exclusive", "smem_oversized")
 
 
-def _tile(engine: str, **fields: Any) -> Tile:
-    model = tile_models("gemm_4bit").get(engine, GenericTile)
+def _tile(engine: str, family: str = "gemm_4bit", **fields: Any) -> Tile:
+    model = tile_models(family).get(engine, GenericTile)
     return Tile("t", engine, model(id="t", **fields), (), Location("tiles.yaml"))
 
 
 def _tcgen05(**fields: Any) -> Tile:
-    usual = {"pair": "2x1", "cluster": 4, "stages": 3, "k_bytes": 64, "dtype": "nvfp4", "needs": ALL_NEEDS}
-    return _tile("tcgen05", **{**usual, **fields})
+    usual = {"pair": "2x1", "cluster": 4, "stages": 3, "k_bytes": 64}
+    return _tile("tcgen05", f"gemm_{fields.pop('dtype', 'nvfp4')}", **{**usual, **fields})
 
 
 def _mma(**fields: Any) -> Tile:
@@ -59,18 +58,25 @@ def test_one_more_stage_does_not_fit_rubin(dtype: str, deepest: int) -> None:
 
 def test_only_three_stages_fit_without_the_oversized_mode() -> None:
     rubin = _arch("sm107")
-    assert is_legal(rubin, _tcgen05(needs=("tmem_exclusive",)))
-    (text,) = shortfalls(rubin, _tcgen05(stages=4, needs=("tmem_exclusive",)))
-    assert "it needs 264192 B of shared memory, the opt-in limit is 232448 B, over by 31744 B" in text
+    plain = rubin.model_copy(update={"features": tuple(f for f in rubin.features if f != "smem_oversized")})
+    assert is_legal(plain, _tcgen05())
+    found = shortfalls(plain, _tcgen05(stages=4))
+    assert found[0] == "it needs the feature smem_oversized, which the arch lacks"
+    assert "it needs 264192 B of shared memory, the opt-in limit is 232448 B, over by 31744 B" in found[1]
+
+
+def test_a_tile_of_another_engine_must_name_the_oversized_mode() -> None:
+    large = {"mt": 128, "nt": 256, "kc": 128, "stages": 5, "warps_n": 8}
+    (text,) = shortfalls(_arch("sm107"), _mma(**large))
     assert "if `needs` named smem_oversized" in text
+    assert is_legal(_arch("sm107"), _mma(**large, needs=("smem_oversized",)))
 
 
 def test_block_scales_of_a_stacked_pair_need_the_exclusive_columns() -> None:
-    tile = _tcgen05(k_bytes=32, needs=())
-    assert needs(tile).tmem_columns == 512 + 48
+    tile = _tcgen05(k_bytes=32)
+    assert needs(tile).tmem_columns == 512 + 64
     assert "has 512 and there is no exclusive one" in " ".join(shortfalls(_arch("sm100"), tile))
-    assert "an exclusive one (576) needs tmem_exclusive in `needs`" in " ".join(shortfalls(_arch("sm107"), tile))
-    assert tmem_allocation(_arch("sm107"), _tcgen05()) == 560
+    assert tmem_allocation(_arch("sm107"), _tcgen05()) == 576
 
 
 def test_all_of_the_shared_memory_may_be_used() -> None:
@@ -82,16 +88,16 @@ def test_all_of_the_shared_memory_may_be_used() -> None:
 def test_an_exclusive_allocation_has_a_limit_too() -> None:
     rubin = _arch("sm107")
     assert rubin.tmem is not None
-    smaller = rubin.model_copy(update={"tmem": rubin.tmem.model_copy(update={"exclusive_columns": 559})})
+    smaller = rubin.model_copy(update={"tmem": rubin.tmem.model_copy(update={"exclusive_columns": 575})})
     assert tmem_allocation(smaller, _tcgen05()) is None
     assert not is_legal(smaller, _tcgen05())
 
 
 def test_ordinary_allocations_are_powers_of_two() -> None:
-    single = _tcgen05(pair="1x1", k_bytes=32, needs=())
+    single = _tcgen05(pair="1x1", k_bytes=32)
     assert needs(single).tmem_columns == 256 + 48
     assert tmem_allocation(_arch("sm100"), single) == 512
-    unscaled = _tcgen05(pair="1x1", k_bytes=32, needs=(), dtype="fp8")
+    unscaled = _tcgen05(pair="1x1", k_bytes=32, dtype="fp8")
     assert tmem_allocation(_arch("sm100"), unscaled) == 256
     assert tmem_allocation(_arch("sm90"), single) is None
 
@@ -100,9 +106,10 @@ def test_ordinary_allocations_are_powers_of_two() -> None:
     ("fields", "text"),
     [
         ({"early_a_release": True}, "early_a_release needs `rings: split`"),
-        ({"collector_b": "fill_lastuse", "pair": "1x1"}, "collector_b needs `pair: 2x1`"),
+        ({"collector_b": True, "pair": "1x1"}, "collector_b needs `pair: 2x1`"),
         ({"cluster": 3}, "CTAs work in pairs"),
         ({"stages": 1}, "a ring has at least 2 stages"),
+        ({"promote": True}, "promote is for fp8"),
     ],
 )
 def test_tcgen05_contradictions(fields: dict[str, Any], text: str) -> None:
@@ -111,11 +118,12 @@ def test_tcgen05_contradictions(fields: dict[str, Any], text: str) -> None:
 
 
 def test_rubin_features_follow_from_the_fields() -> None:
-    rich = _tcgen05(collector_b="fill_lastuse", early_a_release=True, rings="split")
+    rich = _tcgen05(collector_b=True, early_a_release=True, multicast_32b=True, rings="split", stages=4)
     assert contradictions(rich) == ()
     assert is_legal(_arch("sm107"), rich)
     lacking = " ".join(shortfalls(_arch("sm100"), rich))
-    for feature in ("mma_k64", "collector_b", "early_a_release", "tmem_exclusive", "smem_oversized"):
+    features = ("mma_k64", "collector_b", "early_a_release", "multicast_32b", "tmem_exclusive", "smem_oversized")
+    for feature in features:
         assert f"it needs the feature {feature}, which the arch lacks" in lacking
 
 

@@ -1,0 +1,166 @@
+"""Resource formulas of gemm_fp8 and gemm_nvfp4, tcgen05 apart. Each mirrors a header of its family."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd
+
+from .block_needs import KIB, EngineNeeds, Needs
+from .models.tiles_base import TileBase
+from .models.tiles_fp8 import DecodeFp8Tile, MmaFp8Tile, MmaNvfp4Tile, WgmmaFp8Tile
+
+WGMMA_FIXED_REGISTERS = 32
+MMA_FIXED_REGISTERS = 48
+DECODE_FIXED_REGISTERS = 40
+WGMMA_WIDTHS = (8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256)
+"""N of the wgmma instructions that ptx/wgmma_fp8.cuh has."""
+
+
+def _wgmma_sides(tile: WgmmaFp8Tile) -> tuple[int, int]:
+    """The 64-row side and the N side of the instruction."""
+    return (tile.nt, tile.mt) if tile.swap else (tile.mt, tile.nt)
+
+
+def _wgmma_needs(tile: WgmmaFp8Tile) -> Needs:
+    rows, width = _wgmma_sides(tile)
+    team = 1 if tile.pingpong else tile.consumers
+    accumulators = rows // 64 // team * width // 2 + (width // 2 if tile.promote else 0)
+    cluster = tile.cluster_m * tile.cluster_n * tile.split_k
+    return Needs(
+        smem_bytes=_wgmma_smem(tile),
+        threads=128 * (1 + tile.consumers),
+        accumulators=accumulators,
+        registers=accumulators + WGMMA_FIXED_REGISTERS,
+        cluster=cluster,
+        features=("tma", "cluster") if cluster > 1 else ("tma",),
+    )
+
+
+def _wgmma_smem(tile: WgmmaFp8Tile) -> int:
+    """Mirrors gemm_fp8/wgmma_plan.h: ring (under which the exchange of split K lies), output, barriers, alignment."""
+    ring = tile.stages * (tile.mt + tile.nt) * 128
+    exchange = tile.mt * tile.nt * 4 if tile.split_k > 1 else 0
+    output_rows = gcd(64, 2 * tile.mt) if tile.swap else 64
+    return max(ring, exchange) + tile.consumers * 2 * output_rows * 128 + 16 * tile.stages + 1 * KIB
+
+
+def _wgmma_contradictions(tile: WgmmaFp8Tile) -> Iterator[str]:
+    rows, width = _wgmma_sides(tile)
+    team = 1 if tile.pingpong else tile.consumers
+    long, wide = ("nt", "mt") if tile.swap else ("mt", "nt")
+    if rows % (64 * team) or rows > 256:
+        yield f"{long} is {rows}; a multiple of {64 * team} up to 256 is expected"
+    if width not in WGMMA_WIDTHS:
+        yield f"{wide} is {width}; one of {', '.join(map(str, WGMMA_WIDTHS))} is expected"
+    if not tile.swap and tile.nt % 64:
+        yield f"nt {tile.nt} is not a multiple of 64"
+    if tile.cluster_m * tile.cluster_n > 2:
+        yield "cluster_m and cluster_n are both 2; a tile of one operand is shared by two blocks at most"
+    if tile.mt // tile.cluster_n % 8 or tile.nt // tile.cluster_m % 8:
+        yield "mt over cluster_n and nt over cluster_m leave parts that are no multiples of 8"
+    if tile.split_k > 1 and (not tile.swap or tile.pingpong):
+        yield "split_k needs `swap: 1` and `pingpong: 0`"
+    if tile.promote and tile.pingpong:
+        yield "promote needs `pingpong: 0`: adding up hides behind another warpgroup's product"
+    if tile.stages < 2:
+        yield "a ring has at least 2 stages"
+    if (accumulators := _wgmma_needs(tile).accumulators) > 208:
+        yield f"its accumulators take {accumulators} registers a thread; 208 are left for them"
+
+
+def _wgmma_requires(tile: WgmmaFp8Tile) -> tuple[str, ...]:
+    found = ["K % 16 == 0"]
+    if not tile.promote:
+        found += ["scaling != block", "accumulation == fast"]
+    if tile.split_k > 1:
+        found.append("grouping == none")
+    return tuple(found)
+
+
+def _decode_needs(tile: DecodeFp8Tile) -> Needs:
+    return Needs(
+        smem_bytes=_decode_smem(tile),
+        threads=32 * tile.warps,
+        accumulators=tile.mb // 2,
+        registers=tile.mb // 2 + DECODE_FIXED_REGISTERS,
+        cluster=tile.cluster,
+        features=("cluster",) if tile.cluster > 1 else (),
+    )
+
+
+def _decode_smem(tile: DecodeFp8Tile) -> int:
+    """Mirrors gemm_fp8/decode_plan.h: rings, activations, then two sets of sums of the warps and of the cluster."""
+    ring = tile.warps * tile.depth * 2 * KIB
+    slots = 4 if tile.mb <= 8 else 2 if tile.mb <= 32 else 1
+    sums = slots * tile.warps * tile.mb * 80
+    exchange = slots * (tile.warps // tile.warps_k) * tile.mb * 64 if tile.cluster > 1 else 0
+    return ring + tile.a_kb * KIB + 2 * (sums + exchange)
+
+
+def _decode_contradictions(tile: DecodeFp8Tile) -> Iterator[str]:
+    if tile.mb % 8 or tile.mb > 64:
+        yield f"mb is {tile.mb}; a multiple of 8 up to 64 is expected"
+    if tile.warps > 32:
+        yield f"{tile.warps} warps in a block, 32 are the most"
+    if tile.warps % tile.warps_k:
+        yield f"warps_k {tile.warps_k} does not divide warps {tile.warps}"
+    if not 2 <= tile.depth <= 16:
+        yield f"depth is {tile.depth}; 2 to 16 are expected"
+    if tile.per_sm > tile.occupancy:
+        yield f"per_sm {tile.per_sm} is more than occupancy {tile.occupancy}"
+
+
+def _decode_requires(tile: DecodeFp8Tile) -> tuple[str, ...]:
+    """A with its scales must fit, and beside it the scales of a block's rows of the weight: 64 bytes hold those of 1,792."""
+    pieces = f"ceil_div(K, {128 * tile.cluster})"
+    room = f"{pieces} * M * 132 + {pieces} * 64 <= {tile.a_kb * KIB}"
+    return "K % 16 == 0", f"M <= {tile.mb}", room, "grouping == none"
+
+
+def _mma_needs(tile: MmaFp8Tile) -> Needs:
+    threads = 32 * tile.warps_m * tile.warps_n
+    accumulators = tile.mt * tile.nt // threads
+    fragments = tile.mt // tile.warps_m // 16 * 4 + tile.nt // tile.warps_n // 8 * 2
+    return Needs(
+        smem_bytes=tile.stages * (tile.mt + tile.nt) * tile.kc,
+        threads=threads,
+        accumulators=accumulators,
+        registers=accumulators + fragments + MMA_FIXED_REGISTERS,
+    )
+
+
+def _mma_contradictions(tile: MmaFp8Tile | MmaNvfp4Tile) -> Iterator[str]:
+    if tile.mt % (16 * tile.warps_m):
+        yield f"mt {tile.mt} is not a multiple of 16 * warps_m ({16 * tile.warps_m})"
+    if tile.nt % (16 * tile.warps_n):
+        yield f"nt {tile.nt} is not a multiple of 16 * warps_n ({16 * tile.warps_n})"
+    if tile.stages < 2:
+        yield "a ring has at least 2 stages"
+
+
+def _block_scaled_needs(tile: MmaNvfp4Tile) -> Needs:
+    threads = 32 * tile.warps_m * tile.warps_n
+    accumulators = tile.mt * tile.nt // threads
+    atoms = -(-tile.mt // 128) + -(-tile.nt // 128)
+    return Needs(
+        smem_bytes=tile.stages * ((tile.mt + tile.nt) * tile.kc // 2 + atoms * tile.kc // 64 * 512),
+        threads=threads,
+        accumulators=accumulators,
+        registers=accumulators + MMA_FIXED_REGISTERS,
+    )
+
+
+def _block_scaled_contradictions(tile: MmaNvfp4Tile) -> Iterator[str]:
+    yield from _mma_contradictions(tile)
+    for name, size in (("mt", tile.mt), ("nt", tile.nt)):
+        if 128 % size and size % 128:
+            yield f"{name} is {size}; a divisor or a multiple of 128 is expected"
+
+
+FP8_NEEDS: dict[type[TileBase], EngineNeeds] = {
+    WgmmaFp8Tile: EngineNeeds(_wgmma_needs, _wgmma_contradictions, _wgmma_requires),
+    DecodeFp8Tile: EngineNeeds(_decode_needs, _decode_contradictions, _decode_requires),
+    MmaFp8Tile: EngineNeeds(_mma_needs, _mma_contradictions, lambda tile: ("K % 16 == 0",)),
+    MmaNvfp4Tile: EngineNeeds(_block_scaled_needs, _block_scaled_contradictions, lambda tile: ("K % 32 == 0",)),
+}
+"""Formulas by tile model."""

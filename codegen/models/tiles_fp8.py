@@ -1,0 +1,94 @@
+"""Tile models of the families with both operands in 8 or 4 bits: gemm_fp8 and gemm_nvfp4."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .base import Count, Positive
+from .tiles_base import TileBase
+
+
+class WgmmaFp8Tile(TileBase):
+    """FP8 wgmma kernel of sm_90a: both operands by TMA, persistent, warp-specialised."""
+
+    mt: Positive
+    """Rows of the output tile."""
+    nt: Positive
+    """Columns of the output tile."""
+    kc: Literal[128]
+    """Elements of K in one stage: one swizzled row of bytes."""
+    stages: Positive
+    """Depth of the shared-memory ring."""
+    swap: Literal[0, 1] = 0
+    """1: the columns are the 64-row side of wgmma, so that `mt` may be any of its widths; 0: the rows are."""
+    consumers: Literal[1, 2, 3] = 2
+    """Warpgroups that multiply."""
+    pingpong: Literal[0, 1] = 0
+    """1: each takes every `consumers`-th tile, so that one stores while another multiplies; 0: they share each tile."""
+    promote: Literal[0, 1] = 0
+    """1: sums are added up in fp32 every 128 of K; 0: they stay in the tensor core over all of K."""
+    cluster_m: Literal[1, 2] = 1
+    """Blocks of a cluster that share one tile of B."""
+    cluster_n: Literal[1, 2] = 1
+    """Blocks of a cluster that share one tile of A."""
+    split_k: Positive = 1
+    """Blocks of a cluster that share one output tile, each with its part of K."""
+    occupancy: Literal[1, 2] = 1
+    """Blocks per SM the registers are sized for."""
+
+
+class DecodeFp8Tile(TileBase):
+    """FP8 mma.sync kernel for a few rows of activations, held in shared memory while the weight streams past once."""
+
+    mb: Positive
+    """Rows of the activations, a multiple of 8."""
+    warps: Positive
+    """Warps in a block."""
+    warps_k: Positive
+    """Warps that share out the K of a block; the others take other rows of the weight."""
+    depth: Positive
+    """Steps of 16 rows by 128 along K that a warp has in its ring."""
+    occupancy: Positive = 1
+    """Blocks per SM the registers are sized for."""
+    cluster: Literal[1, 2, 4, 8] = 1
+    """Blocks of a cluster that share out K."""
+    per_sm: Literal[1, 2] = 1
+    """Blocks per SM in the grid."""
+    a_kb: Positive
+    """KiB of shared memory for the activations and their scales."""
+    ahead_kb: Count = 0
+    """KiB of a block's weights that are brought into the L2 before the first is needed."""
+
+
+class MmaFp8Tile(TileBase):
+    """FP8 mma.sync m16n8k32 kernel with a cp.async ring."""
+
+    mt: Positive
+    """Rows of the output tile."""
+    nt: Positive
+    """Columns of the output tile."""
+    kc: Literal[128]
+    """Elements of K in one stage."""
+    stages: Positive
+    """Depth of the shared-memory ring."""
+    warps_m: Positive
+    """Warps along M."""
+    warps_n: Positive
+    """Warps along N."""
+
+
+class MmaNvfp4Tile(TileBase):
+    """NVFP4 kernel on block-scaled mma.sync m16n8k64 with a cp.async ring."""
+
+    mt: Positive
+    """Rows of the output tile."""
+    nt: Positive
+    """Columns of the output tile."""
+    kc: Literal[128, 256]
+    """Elements of K in one stage."""
+    stages: Positive
+    """Depth of the shared-memory ring."""
+    warps_m: Positive
+    """Warps along M."""
+    warps_n: Positive
+    """Warps along N."""
