@@ -190,7 +190,7 @@ def _stacked(tile: Tcgen05Tile) -> int:
 
 
 def _tcgen05_columns(tile: Tcgen05Tile) -> int:
-    """Accumulators, and sets of scales, so that no copy overtakes a running MMA: two of half a stage or three whole ones."""
+    """Accumulators, and scales twice or thrice, so that no copy overtakes a running MMA."""
     stacked = _stacked(tile)
     sets = 3 * 2 if tile.k_bytes == 48 else 2
     scales = sets * (8 * stacked + tile.nt // 16) if _TCGEN05_FORMATS[tile.dtype].scale_bytes else 0

@@ -111,7 +111,7 @@ def _decode_contradictions(tile: DecodeFp8Tile) -> Iterator[str]:
 
 
 def _decode_requires(tile: DecodeFp8Tile) -> tuple[str, ...]:
-    """A with its scales must fit, and beside it the scales of a block's rows of the weight: 64 bytes hold those of 1,792."""
+    """A with its scales must fit, and beside it the scales of a block's rows of the weight: 64 bytes for 1,792."""
     pieces = f"ceil_div(K, {128 * tile.cluster})"
     room = f"{pieces} * M * 132 + {pieces} * 64 <= {tile.a_kb * KIB}"
     return "K % 16 == 0", f"M <= {tile.mb}", room, "grouping == none"
