@@ -21,6 +21,8 @@ class Needs:
     """Estimate per thread: accumulators, fragments and addresses. The compiler's report is the truth."""
     accumulators: int = 0
     """32-bit accumulators per thread: a lower bound of its registers."""
+    idle_threads: int = 0
+    """Threads that hold none and leave their registers to the others."""
     tmem_columns: int = 0
     """Columns of tensor memory in use, before rounding."""
     cluster: int = 1

@@ -31,17 +31,20 @@ def _wgmma_needs(tile: WgmmaFp8Tile) -> Needs:
         threads=128 * (1 + tile.consumers),
         accumulators=accumulators,
         registers=accumulators + WGMMA_FIXED_REGISTERS,
+        idle_threads=128,
         cluster=cluster,
         features=("tma", "cluster") if cluster > 1 else ("tma",),
     )
 
 
 def _wgmma_smem(tile: WgmmaFp8Tile) -> int:
-    """Mirrors gemm_fp8/wgmma_plan.h: ring (under which the exchange of split K lies), output, barriers, alignment."""
+    """Mirrors gemm_fp8/wgmma_plan.h: ring (under which the exchange of split K lies), output, scales, barriers."""
     ring = tile.stages * (tile.mt + tile.nt) * 128
     exchange = tile.mt * tile.nt * 4 if tile.split_k > 1 else 0
     output_rows = gcd(64, 2 * tile.mt) if tile.swap else 64
-    return max(ring, exchange) + tile.consumers * 2 * output_rows * 128 + 16 * tile.stages + 1 * KIB
+    output = tile.consumers * (1 if tile.promote else 2) * output_rows * 128
+    scales = tile.stages * (tile.mt + 4) * 4 if tile.promote else 0
+    return max(ring, exchange) + output + scales + 16 * tile.stages + 1 * KIB
 
 
 def _wgmma_contradictions(tile: WgmmaFp8Tile) -> Iterator[str]:
@@ -52,8 +55,8 @@ def _wgmma_contradictions(tile: WgmmaFp8Tile) -> Iterator[str]:
         yield f"{long} is {rows}; a multiple of {64 * team} up to 256 is expected"
     if width not in WGMMA_WIDTHS:
         yield f"{wide} is {width}; one of {', '.join(map(str, WGMMA_WIDTHS))} is expected"
-    if not tile.swap and tile.nt % 64:
-        yield f"nt {tile.nt} is not a multiple of 64"
+    if tile.nt % 64 or tile.mt % 16:
+        yield f"{tile.mt}x{tile.nt}: mt is a multiple of 16 and nt one of 64"
     if tile.cluster_m * tile.cluster_n > 2:
         yield "cluster_m and cluster_n are both 2; a tile of one operand is shared by two blocks at most"
     if tile.mt // tile.cluster_n % 8 or tile.nt // tile.cluster_m % 8:

@@ -183,10 +183,9 @@ class Family:
         for cond in layer.gate:
             if isinstance(cond, Compare) and cond.op == "==" and isinstance(cond.left, Name):
                 earlier = self.layer_by_name.get(cond.left.name)
-                if earlier is not None and earlier.kind == "choice" and isinstance(cond.right, EnumWord):
-                    yielded = {r.outcome.value for r in earlier.effective(arch) if isinstance(r.outcome, Choice)}
-                    if cond.right.word not in yielded:
-                        return False
+                word = cond.right.word if isinstance(cond.right, EnumWord) else None
+                if earlier is not None and word is not None and word not in _yielded(earlier, arch):
+                    return False
         return True
 
     @cached_property
@@ -196,6 +195,21 @@ class Family:
     @cached_property
     def rule_by_id(self) -> Mapping[str, Rule]:
         return {r.id: r for layer in self.layers for s in layer.sections for r in s.rules}
+
+
+def _yielded(layer: Layer, arch: str) -> set[Value]:
+    """Values that some rule of the arch yields; all of them where rules do not name what they yield."""
+    if layer.kind == "tile":
+        return set(layer.values)
+    found: set[Value] = set()
+    for rule in layer.effective(arch):
+        if isinstance(rule.outcome, Choice):
+            found.add(rule.outcome.value)
+        elif isinstance(rule.outcome, Cap):
+            found |= (
+                {FALLBACK} if rule.outcome.limit == 0 else {CUSTOM} if rule.outcome.limit is None else set(PATH_VALUES)
+            )
+    return found
 
 
 @dataclass(frozen=True)

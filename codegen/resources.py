@@ -130,7 +130,7 @@ def _registers(arch: ArchProfile, need: Needs) -> list[str]:
         found.append(f"it has {need.threads} threads, an SM holds {arch.max_threads_per_sm}")
     if need.accumulators > MAX_REGISTERS:
         found.append(f"its accumulators alone take {need.accumulators} registers a thread, of {MAX_REGISTERS}")
-    warps = -(-need.threads // 32)
+    warps = -(-(need.threads - need.idle_threads) // 32)
     total = warps * -(-need.accumulators * 32 // WARP_REGISTERS) * WARP_REGISTERS
     if total > arch.registers_per_sm:
         found.append(f"its accumulators alone take {total} registers, an SM has {arch.registers_per_sm}")
