@@ -47,7 +47,7 @@ def tiles_of(arch: str) -> list[PairTile]:
 
 
 def struct_of(tile: PairTile) -> str:
-    return "Tile_" + tile.id.replace("-", "_")
+    return f"Tile_{tile.id.replace('-', '_')}"
 
 
 def source_of(arch: str) -> str:
@@ -90,7 +90,7 @@ def compiled(arch: str, folder: Path) -> dict[str, Code]:
         assert done.returncode == 0, done.stderr
         path = str(Path(nvdisasm).parent)
         environment = {**os.environ, "NVDISASM_PATH": path, "PATH": path}
-        dump = [cuobjdump, "--dump-sass", binary]
+        dump: list[str | Path] = [cuobjdump, "--dump-sass", binary]
         text = subprocess.run(dump, check=True, capture_output=True, text=True, env=environment).stdout
         listing.write_text(text)
         report.write_text(done.stderr)
@@ -113,7 +113,7 @@ def codes_of(arch: str, listing: str, report: str) -> dict[str, Code]:
 
 @pytest.fixture(scope="module")
 def codes(pytestconfig: pytest.Config) -> dict[str, dict[str, Code]]:
-    folder = Path(pytestconfig.cache.mkdir("tcgen05"))  # type: ignore[union-attr]
+    folder = Path(pytestconfig.cache.mkdir("tcgen05"))
     return {arch: compiled(arch, folder) for arch in ARCHS}
 
 
