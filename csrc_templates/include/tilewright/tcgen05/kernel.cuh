@@ -110,7 +110,11 @@ __global__ void __launch_bounds__(Plan<Config, Operands>::kThreads, 1)
   const int warp = static_cast<int>(threadIdx.x) / 32;
   ptx::release_dependents();
   if (threadIdx.x == 0) {
-    for (const CUtensorMap* map : {&map_a, &map_b, &map_scale_a, &map_scale_b, &map_out}) ptx::tma_prefetch_map(map);
+    for (const CUtensorMap* map : {&map_a, &map_b}) ptx::tma_prefetch_map(map);
+    if constexpr (Layout::kScaled) {
+      for (const CUtensorMap* map : {&map_scale_a, &map_scale_b}) ptx::tma_prefetch_map(map);
+    }
+    if (params.bulk_store) ptx::tma_prefetch_map(&map_out);
     start_barriers(shared, Config::kStages);
   }
   if (warp == Layout::kMultiplyWarp) {
