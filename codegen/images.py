@@ -42,6 +42,11 @@ class Image:
     def suffix_char(self) -> str:
         return f"'{self.suffix}'" if self.suffix else "0"
 
+    @property
+    def minors(self) -> int:
+        """Bit i: a device of the same major version and minor version i loads it as machine code."""
+        return 0 if self.ptx else sum(1 << minor for minor in range(32) if self.serves((self.cc[0], minor)))
+
     def serves(self, cc: tuple[int, int]) -> bool:
         """Whether a device of this compute capability can load the image.
 

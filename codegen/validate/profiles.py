@@ -10,6 +10,8 @@ from ..loader import ValuePath
 from ..models import ArchProfile
 from .context import Context
 
+CONDITIONAL_ENGINES = ("wgmma", "tcgen05", "mma_block_scaled")
+"""Engines whose instructions a plain target lacks: it compiles, and the kernel aborts on the device."""
 FEATURE_FIGURES = {"smem_oversized": "smem_oversized_bytes", "tmem_exclusive": "tmem.exclusive_columns"}
 
 
@@ -65,6 +67,13 @@ def _naming(profile: ArchProfile) -> Iterator[tuple[ValuePath, str]]:
         yield ("gencode",), f"gencode '{profile.gencode}' is not sm_{digits}, sm_{digits}a or sm_{digits}f"
     if profile.gencode is not None and profile.min_cuda is None:
         yield ("min_cuda",), "a gencode needs the first toolkit that knows it, in min_cuda"
+    conditional = [engine for engine in profile.engines if engine in CONDITIONAL_ENGINES]
+    if conditional and profile.gencode is not None and profile.gencode[-1].isdecimal():
+        engines = ", ".join(conditional)
+        yield (
+            ("gencode",),
+            f"the plain target {profile.gencode} has no instructions for {engines}; one with a or f does",
+        )
 
 
 def _memory(profile: ArchProfile) -> Iterator[tuple[ValuePath, str]]:

@@ -57,28 +57,30 @@ inline Arch arch_for_cc(int major, int minor) {
   return Arch::kUnknown;
 }
 
-// Code of this build for one target. suffix is 0, 'a' or 'f'. ptx: the driver translates it for later devices.
+// Code of this build for one target. suffix is 0, 'a' or 'f'. ptx: the driver translates it for later devices. minors:
+// bit i says that machine code loads on compute capability cc_major.i.
 struct Image {
   Arch arch;
   int cc_major, cc_minor;
   char suffix;
   bool ptx;
+  uint32_t minors;
 };
 inline constexpr int kImageCount = 12;
 inline constexpr Image kImages[kImageCount + 1] = {
-    {Arch::kSm80, 8, 0, 0, false},
-    {Arch::kSm86, 8, 6, 0, false},
-    {Arch::kSm87, 8, 7, 0, false},
-    {Arch::kSm89, 8, 9, 0, false},
-    {Arch::kSm90, 9, 0, 'a', false},
-    {Arch::kSm100, 10, 0, 'f', false},
-    {Arch::kSm103, 10, 3, 'a', false},
-    {Arch::kSm107, 10, 7, 'a', false},
-    {Arch::kSm110, 11, 0, 'a', false},
-    {Arch::kSm120, 12, 0, 'f', false},
-    {Arch::kSm121, 12, 1, 'a', false},
-    {Arch::kSm89, 8, 9, 0, true},
-    {Arch::kUnknown, 0, 0, 0, false},  // past the end, so that the array is never empty
+    {Arch::kSm80, 8, 0, 0, false, 4294967295u},
+    {Arch::kSm86, 8, 6, 0, false, 4294967232u},
+    {Arch::kSm87, 8, 7, 0, false, 4294967168u},
+    {Arch::kSm89, 8, 9, 0, false, 4294966784u},
+    {Arch::kSm90, 9, 0, 'a', false, 1u},
+    {Arch::kSm100, 10, 0, 'f', false, 137u},
+    {Arch::kSm103, 10, 3, 'a', false, 8u},
+    {Arch::kSm107, 10, 7, 'a', false, 128u},
+    {Arch::kSm110, 11, 0, 'a', false, 1u},
+    {Arch::kSm120, 12, 0, 'f', false, 3u},
+    {Arch::kSm121, 12, 1, 'a', false, 2u},
+    {Arch::kSm89, 8, 9, 0, true, 0u},
+    {Arch::kUnknown, 0, 0, 0, false, 0},  // past the end, so that the array is never empty
 };
 
 enum class Engine : int {
@@ -1439,9 +1441,11 @@ inline int best_image(int cc_major, int cc_minor) {
     int rank = 0;
     if (image.ptx) {
       rank = image_cc <= cc_major * 10 + cc_minor ? image_cc : 0;
+    } else if (image.cc_major != cc_major || cc_minor > 31 || (image.minors >> cc_minor & 1) == 0) {
+      continue;
     } else if (exact) {
       rank = image.suffix == 'a' ? 5000 : image.suffix == 'f' ? 4000 : 3000;
-    } else if (image.cc_major == cc_major && image.cc_minor < cc_minor && image.suffix != 'a') {
+    } else {
       rank = (image.suffix == 'f' ? 2000 : 1000) + image.cc_minor;
     }
     if (rank > best_rank) {
