@@ -1,9 +1,10 @@
-# Compilers at once: a pool whose depth the planner chooses from memory, processors and MAX_JOBS.
+# Compilers at once: a pool whose depth the planner chooses from memory, processors and MAX_JOBS. It is told of more
+# targets than there are threads of one nvcc: which there will be is not known yet.
 
-list(LENGTH TILEWRIGHT_ALL_ARCHITECTURES target_count)
+include(TilewrightGenerator)
 execute_process(
-  COMMAND "${Python_EXECUTABLE}" -m codegen.jobs ${target_count}
-  WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}"
+  COMMAND "${Python_EXECUTABLE}" -m ${TILEWRIGHT_GENERATOR}.jobs 64
+  WORKING_DIRECTORY "${TILEWRIGHT_GENERATOR_ROOT}"
   OUTPUT_VARIABLE TILEWRIGHT_JOBS OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE status ERROR_VARIABLE errors)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "Planning the jobs failed: ${errors}")

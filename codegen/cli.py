@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
@@ -25,6 +26,7 @@ VERBS = {
     "new-arch": "Add an arch profile and put it into the sections of a similar arch.",
     "new-tile": "Add a tile to a family's table.",
     "reference": "Print the reference of all spec keys.",
+    "cmake-dir": "Print the folder of the CMake modules, for a library that builds its own kernels.",
     "wheel-check": "Compare a built wheel with the specs inside it.",
 }
 
@@ -70,7 +72,28 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """The version of the package, or of the generator where that is installed alone."""
+    if not wanted or ctx.resilient_parsing:
+        return
+    import importlib.metadata
+
+    version = "of a source tree"
+    for name in ("tilewright-codegen", "tilewright"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            version = importlib.metadata.version(name)
+    click.echo(f"tilewright, version {version}")
+    ctx.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="tilewright", prog_name="tilewright")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 def main() -> None:
     """Specs of GEMM kernels: check them, prove them, draw them, generate from them."""

@@ -1,4 +1,4 @@
-"""Where the packaged specs and templates are: beside the package when installed, in the source tree otherwise."""
+"""Where specs, templates and CMake modules are: beside the package when installed, in the source tree otherwise."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ def _folder(name: str) -> Path:
 def specs_folder() -> Path:
     """The specs this package was built from."""
     return _folder("specs")
+
+
+def cmake_folder() -> Path:
+    """The CMake modules by which another library builds with the generator."""
+    return _folder("cmake")
 
 
 def templates_folder() -> Path:
