@@ -97,11 +97,6 @@ void World::finish_lane() {
   if (!lane.registers.empty() && !warp.wgmma.waiting.empty()) {
     fail(Detector::kRegisters, "a thread ends while its wgmma runs", {});
   }
-  for (const auto& group : lane.copies) {
-    if (group->first < group->operations.size()) {
-      fail(Detector::kExited, "a thread ends with cp.async copies in flight", group->operations[group->first]->place);
-    }
-  }
   for (const auto& group : lane.stores) {
     // Bulk stores that have been issued finish by themselves, but read shared memory of the block while they do.
     if (group->first < group->operations.size()) {
@@ -116,6 +111,15 @@ void World::finish_lane() {
   if (lane.cluster_arrived && cluster.phase == lane.cluster_phase) --cluster.arrived;
   --cluster.live;
   if (own.live == 0) {
+    for (const Warp& other : own.warps) {
+      for (const Lane& copier : other.lanes) {
+        for (const auto& group : copier.copies) {
+          if (group->first < group->operations.size()) {
+            fail(Detector::kExited, "the block ends while cp.async copies to it are on their way", group->operations[group->first]->place);
+          }
+        }
+      }
+    }
     for (auto& [offset, barrier] : own.barriers) {
       if (barrier->on_the_way != 0) {
         fail(Detector::kExited, format("the block ends while copies to it are on their way (barrier 0x%x)", offset), {});

@@ -72,6 +72,8 @@ void tilewright_emulator_device(int multiprocessors, int shared_optin, int share
   world().device = {multiprocessors, shared_optin, shared_oversized, resident_clusters, occupancy, major, minor};
 }
 
+void tilewright_emulator_allow(const char* file) { world().may_read_anything.emplace_back(file); }
+
 int tilewright_emulator_run(const void* arguments, uint64_t seed) {
   World& all = world();
   all.findings.clear();

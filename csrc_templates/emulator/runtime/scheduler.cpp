@@ -101,6 +101,8 @@ void World::start_cluster(int64_t index, int slot) {
     block->dynamic_offset = 0;
     block->shared_bytes = 1024 + 4096 + launch.shared_bytes + 1024;
     block->shadow.reset(block->shared_bytes);
+    auto* words = reinterpret_cast<uint64_t*>(block->shared);
+    for (uint32_t i = 0; i < block->shared_bytes / 8; ++i) words[i] = random_.next();
     block->live = threads;
     block->register_pool = 65536 / std::max(1, device.occupancy);
     block->warps = std::vector<Warp>(warps);
@@ -174,6 +176,8 @@ void World::retire_cluster(size_t place) {
   free_slots_.push_back(cluster->blocks[0]->slot / static_cast<int>(launch_->cluster));
   const auto belongs = [&](const Warp* warp) { return warp->block->cluster == cluster.get(); };
   ready_.erase(std::remove_if(ready_.begin(), ready_.end(), belongs), ready_.end());
+  copying_.erase(std::remove_if(copying_.begin(), copying_.end(), [&](const Lane* lane) { return belongs(lane->warp); }),
+                 copying_.end());
   start_clusters();
 }
 

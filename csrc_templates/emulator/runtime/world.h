@@ -209,6 +209,8 @@ class World {
   std::vector<Finding> findings;
   uint64_t seed = 0;
   uint64_t steps = 0;
+  // Files of the kernels that may read shared memory which nobody wrote: they get random bytes and must not depend on them.
+  std::vector<std::string> may_read_anything;
   uint64_t step_limit = 200'000'000;
 
   void set_seed(uint64_t value) { seed = value; }

@@ -25,4 +25,9 @@ inline uint32_t merge_masked(uint32_t word, uint32_t other) {
   return (word & kMask) | other;
 }
 
+template <class T>
+inline T* opaque(T* value) {
+  return value;
+}
+
 }  // namespace tilewright::ptx

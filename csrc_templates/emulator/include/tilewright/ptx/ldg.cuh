@@ -9,5 +9,8 @@ namespace tilewright::ptx {
 
 inline uint32_t ldg_near_word(const uint32_t* source, Place place = Place::here()) { return __ldg(source, place); }
 inline uint32_t ldg_near_byte(const uint8_t* source, Place place = Place::here()) { return __ldg(source, place); }
+inline uint4 ldg_near_128(const uint8_t* source, Place place = Place::here()) {
+  return __ldg(reinterpret_cast<const uint4*>(source), place);
+}
 
 }  // namespace tilewright::ptx
