@@ -167,6 +167,7 @@ class _Tcgen05Format:
 
 _TCGEN05_FORMATS = {"nvfp4": _Tcgen05Format(16, 2, 2 * KIB, 256), "fp8": _Tcgen05Format(0, 1, 1 * KIB, 128)}
 _ROW_BYTES = 128
+_OVERLAP_COLUMNS = 64
 _OUTPUT_TILE = 128 * 32 * 2
 _TMEM_COLUMNS = 512
 """Columns of an ordinary allocation; more need the exclusive one."""
@@ -194,7 +195,8 @@ def _tcgen05_columns(tile: Tcgen05Tile) -> int:
     stacked = _stacked(tile)
     sets = 3 * 2 if tile.k_bytes == 48 else 2
     scales = sets * (8 * stacked + tile.nt // 16) if _TCGEN05_FORMATS[tile.dtype].scale_bytes else 0
-    return tile.accumulators * stacked * tile.nt + scales
+    shared = _OVERLAP_COLUMNS if tile.overlap else 0
+    return tile.accumulators * stacked * tile.nt - shared + scales
 
 
 @dataclass(frozen=True)
@@ -251,6 +253,10 @@ def _tcgen05_contradictions(tile: Tcgen05Tile) -> Iterator[str]:
         yield "a ring has at least 2 stages"
     if tile.k_bytes == 48 and tile.dtype != "nvfp4":
         yield "k_bytes 48 is 96 elements of nvfp4; fp8 has no such step"
+    if tile.k_bytes == 48 and (tile.pair != "1x1" or tile.rings != "joint"):
+        yield "k_bytes 48 needs `pair: 1x1` and `rings: joint`: its steps go through three stages at a time"
+    if tile.overlap and (tile.pair != "1x1" or tile.nt != 256 or tile.accumulators != 2):
+        yield "overlap needs `pair: 1x1`, `nt: 256` and `accumulators: 2`: it is two accumulators that share columns"
     if tile.promote and (tile.dtype != "fp8" or tile.pair != "1x1" or tile.nt != 128 or tile.accumulators != 2):
         yield "promote is for fp8, and needs `pair: 1x1`, `nt: 128` and `accumulators: 2`"
 
