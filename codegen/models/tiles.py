@@ -112,6 +112,8 @@ class Tcgen05Tile(TileBase):
     """Whether multicast masks are 32 bits wide."""
     accumulators: Literal[1, 2] = 1
     """Sets of accumulators in tensor memory; with 2 the epilogue overlaps the next tile."""
+    overlap: Flag = False
+    """Whether the two accumulators share 64 columns, which the epilogue reads first."""
     supergroup: Positive = 1
     """Rows of tiles that the rasterisation walks down before it moves along N."""
     promote: Flag = False

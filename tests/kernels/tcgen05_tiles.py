@@ -22,6 +22,7 @@ class PairTile:
     early_a_release: bool = False
     multicast_32b: bool = False
     accumulators: int = 1
+    overlap: bool = False
     supergroup: int = 8
     promote: bool = False
 
@@ -40,7 +41,7 @@ class PairTile:
         return self.stages * stage + self.stacked * buffers * 8192 + header
 
     def tmem_columns(self) -> int:
-        accumulators = self.accumulators * self.stacked * self.nt
+        accumulators = self.accumulators * self.stacked * self.nt - (64 if self.overlap else 0)
         if not self.scaled:
             return accumulators
         atoms, buffers = (4, 3) if self.k_bytes == 48 else (2, 2)
@@ -72,7 +73,9 @@ RUBIN = ("107a",)
 
 TILES = (
     PairTile("nvfp4-1x1-c2", "gemm_nvfp4", ALL),
-    PairTile("nvfp4-1x1-c4", "gemm_nvfp4", ALL, cluster=4),
+    PairTile("nvfp4-1x1-c2-overlap", "gemm_nvfp4", ALL, accumulators=2, overlap=True),
+    PairTile("nvfp4-1x1-c4-overlap", "gemm_nvfp4", ALL, cluster=4, accumulators=2, overlap=True),
+    PairTile("nvfp4-1x1-c8-overlap", "gemm_nvfp4", ALL, cluster=8, accumulators=2, overlap=True),
     PairTile("nvfp4-1x1-n128-c2", "gemm_nvfp4", ALL, nt=128, stages=6, accumulators=2),
     PairTile("fp8-1x1-c2", "gemm_fp8", ALL, stages=6, accumulators=2),
     PairTile("fp8-1x1-c4", "gemm_fp8", ALL, stages=6, accumulators=2, cluster=4),

@@ -42,9 +42,11 @@ class PairEpilogue {
   __device__ __forceinline__ void store(PairTile tile) {
     const Target target = aim(tile);
     wait_for_sum();
-    for (int part = 0; part < kParts; ++part) {
+    for (int turn = 0; turn < kParts; ++turn) {
+      const int part = Config::kOverlap && sums_.slot == 0 ? kParts - 1 - turn : turn;  // shared columns come first
       uint32_t bits[kPart];
       load(bits, part);
+      if (turn == kReleaseTurn) release_sum();
       float value[kPart];
 #pragma unroll
       for (int i = 0; i < kPart; ++i) value[i] = __uint_as_float(bits[i]);
@@ -66,6 +68,7 @@ class PairEpilogue {
       for (int part = 0; part < kParts; ++part) {
         uint32_t bits[kPart];
         load(bits, part);
+        if (part == kParts - 1) release_sum();
 #pragma unroll
         for (int i = 0; i < kPart; ++i) {
           float& value = total[part * kPart + i];
@@ -91,6 +94,7 @@ class PairEpilogue {
 
  private:
   static constexpr int kParts = Config::kNt / kPart;
+  static constexpr int kReleaseTurn = (Config::kOverlap ? kOverlapColumns / kPart : kParts) - 1;
   static constexpr int kBoxColumns = kOutputBoxBytes / static_cast<int>(sizeof(Element));
   static constexpr int kBoxes = kPart / kBoxColumns;
   static constexpr int kBuffers = Plan::kWarpOutputBytes / Plan::kWarpBoxBytes;
@@ -127,15 +131,17 @@ class PairEpilogue {
     ptx::tcgen05_fence_after();
   }
 
-  // A part of the accumulator; after the last the leader may overwrite it.
   __device__ __forceinline__ void load(uint32_t (&bits)[kPart], int part) const {
-    ptx::tmem_load_32(bits, tmem_ + sum() * Config::kNt + part * kPart);
+    ptx::tmem_load_32(bits, tmem_ + sum() * Plan::kSumStride + part * kPart);
     ptx::tmem_load_wait(bits);
-    if (part == kParts - 1) {
-      ptx::tcgen05_fence_before();
-      __syncwarp();
-      if (lane_ == 0) ptx::mbarrier_arrive_pair(ptx::map_to_block(shared_.sum_empty(sum()), leader_));
-    }
+  }
+
+  // Tells the leader that this warp has read what it waits for.
+  __device__ __forceinline__ void release_sum() const {
+    ptx::tcgen05_fence_before();
+    __syncwarp();
+    const uint32_t barrier = shared_.sum_empty(Config::kOverlap ? 0 : sum());
+    if (lane_ == 0) ptx::mbarrier_arrive_pair(ptx::map_to_block(barrier, leader_));
   }
 
   __device__ __forceinline__ void finish(const Target& target, int part, float (&value)[kPart]) {

@@ -71,9 +71,15 @@ class PairMultiplier {
 
   __device__ __forceinline__ int sum(int tier) const { return sums_.slot * Plan::kStacked + tier; }
 
-  // Waits until both CTAs have read the accumulator.
-  __device__ __forceinline__ void wait_for_sum(int tier) const {
-    ptx::mbarrier_wait_pair(shared_.sum_empty(sum(tier)), sums_.phase ^ 1);
+  // Waits until both CTAs have read the accumulator. Of two that overlap, one may be written when what they share of the
+  // other has been read: accumulators are read in turn, so its own columns have been read before.
+  __device__ __forceinline__ void wait_for_sum(int tier) {
+    if constexpr (Config::kOverlap) {
+      ptx::mbarrier_wait_pair(shared_.sum_empty(0), overlap_phase_ ^ 1);
+      overlap_phase_ ^= 1;
+    } else {
+      ptx::mbarrier_wait_pair(shared_.sum_empty(sum(tier)), sums_.phase ^ 1);
+    }
     ptx::tcgen05_fence_after();
   }
 
@@ -115,7 +121,7 @@ class PairMultiplier {
   template <ptx::Collector kCollector, int kTier>
   __device__ __forceinline__ void multiply_tier(int chunk, int step, uint32_t offset, uint64_t b, bool accumulate) const {
     const uint64_t a = smem_descriptor(kOperand128B, shared_.a_tile(a_slot(kTier)) + offset, kStartBits);
-    const uint32_t d = tmem_ + sum(kTier) * Config::kNt;
+    const uint32_t d = tmem_ + sum(kTier) * Plan::kSumStride;
     if constexpr (Plan::kScaled) {
       ptx::tcgen05_mma_nvfp4<kCollector>(d, a, b, instruction_, scale_a(kTier, chunk) + step * 4,
                                          scale_b(chunk) + step * (Config::kNt / 32), accumulate);
@@ -161,7 +167,7 @@ class PairMultiplier {
     const uint64_t a = smem_descriptor_onward(kOperand128B, shared_.a_tile(slot) + offset, shared_.a_tile(next));
     const uint64_t b = smem_descriptor_onward(kOperand128B, shared_.b_stage(slot) + offset, shared_.b_stage(next));
     const uint32_t instruction = nvfp4_instruction(256, Config::kNt, kStep, step * 6 % 4);
-    ptx::tcgen05_mma_nvfp4<ptx::Collector::kNone>(tmem_ + sum(0) * Config::kNt, a, b, instruction, scale_a(0, 0) + word * 4,
+    ptx::tcgen05_mma_nvfp4<ptx::Collector::kNone>(tmem_ + sum(0) * Plan::kSumStride, a, b, instruction, scale_a(0, 0) + word * 4,
                                                   scale_b(0) + word * (Config::kNt / 32), accumulate);
   }
 
@@ -221,6 +227,7 @@ class PairMultiplier {
   Ring<Config::kStages> ring_;
   Ring<Config::kAccumulators> sums_;
   uint32_t scale_phase_ = 0;
+  uint32_t overlap_phase_ = 0;
 };
 
 }  // namespace tilewright::tcgen05

@@ -14,6 +14,7 @@
 //   kEarlyARelease   A's slots are free once shared memory has been read, before the instruction has finished (split, sm_107)
 //   kMulticast32b    CTA masks of 32 bits (sm_107)
 //   kAccumulators    accumulators in tensor memory: with 2, one tile is stored while the next is multiplied
+//   kOverlap         the two accumulators share 64 columns, which are stored first (1x1, nt 256: 448 columns instead of 512)
 //   kSupergroup      tiles along M that are visited for one column of tiles before the next
 #pragma once
 
@@ -44,6 +45,7 @@ constexpr int kOptInBytes = 227 * 1024;  // what a block may have outside the ov
 constexpr int kReservedBytes = 1024;     // of shared memory, below a block's own
 constexpr int kPlainColumns = 512;       // of tensor memory, outside an exclusive allocation
 constexpr int kExclusiveColumns = 576;
+constexpr int kOverlapColumns = 64;      // that two overlapping accumulators share
 
 constexpr int next_power_of_two(int value) {
   int power = 32;
@@ -69,6 +71,8 @@ struct Plan {
   static_assert(!Tile::kCollectorB || kStacked == 2, "what the collector keeps is the B of two stacked tiles");
   static_assert(!Tile::kEarlyARelease || kSplitRings, "A's slots are freed before B's");
   static_assert(Tile::kAccumulators == 1 || Tile::kAccumulators == 2, "one or two accumulators");
+  static_assert(!Tile::kOverlap || (Tile::kAccumulators == 2 && kStacked == 1 && Tile::kNt == 256),
+                "what overlaps is two accumulators of one tile of 256 columns");
   static_assert(Tile::kSupergroup >= 1, "a group has at least one tile");
 
   // Warps: kStacked warpgroups that store, then the one that multiplies, then one or two producers.
@@ -136,7 +140,8 @@ struct Plan {
   static constexpr int kBufferAtoms = kTurns ? 4 : kChunkAtoms;
   static constexpr int kScaleAColumns = kScaled ? kBufferAtoms * 4 : 0;
   static constexpr int kScaleBColumns = kScaled ? kBufferAtoms * Tile::kNt / 32 : 0;
-  static constexpr int kSumColumns = kSums * Tile::kNt;
+  static constexpr int kSumStride = Tile::kNt - (Tile::kOverlap ? kOverlapColumns : 0);
+  static constexpr int kSumColumns = (kSums - 1) * kSumStride + Tile::kNt;
   static constexpr int kScaleBColumn = kSumColumns + kStacked * kScaleBuffers * kScaleAColumns;
   static constexpr int kColumns = kScaleBColumn + kScaleBuffers * kScaleBColumns;
   static constexpr bool kExclusive = kColumns > kPlainColumns;
