@@ -10,6 +10,7 @@
 #include "tilewright/gemm_fp8/engine_launcher.h"
 #include "tilewright/gemm_fp8/wgmma_consumer.cuh"
 #include "tilewright/gemm_fp8/wgmma_epilogue.cuh"
+#include "tilewright/gemm_fp8/wgmma_factors.cuh"
 #include "tilewright/gemm_fp8/wgmma_launch.cuh"
 #include "tilewright/gemm_fp8/wgmma_producer.cuh"
 #include "tilewright/ptx/cp_async.cuh"
@@ -23,10 +24,13 @@ __device__ __forceinline__ void wgmma_consume(const WgmmaParams& params, const W
                                               WgmmaSchedule<Config> schedule, int consumer) {
   using Geometry = WgmmaGeometry<Config>;
   const int member = Config::kPingpong ? 0 : consumer;
+  const int next = consumer + 1 == Config::kConsumers ? 0 : consumer + 1;
+  const auto turn_barrier = [](int of) { return 2 + Config::kConsumers + of; };
   const WgmmaConsumer<Config, kE5m2> multiplier(params, shared, place, member);
   WgmmaEpilogue<Config> epilogue(params, shared, map_out, consumer, member);
   WgmmaRing<Config::kStages> ring;
   WgmmaWork work;
+  if (Config::kPingpong && next == 0) ptx::named_barrier_arrive(turn_barrier(0), 256);
   for (int turn = 0; schedule.take(work); turn = turn + 1 == Config::kConsumers ? 0 : turn + 1) {
     if constexpr (Config::kPingpong) {
       if (turn != consumer) {
@@ -34,10 +38,14 @@ __device__ __forceinline__ void wgmma_consume(const WgmmaParams& params, const W
         continue;
       }
     }
+    const WgmmaFactors<Config> factors(params, work, member);
     float acc[Geometry::kXBlocks][Geometry::kYRows / 2];
+    // A phase of a full barrier is told by its parity: nobody may wait for a stage before the stages ahead of it are full.
+    if (Config::kPingpong) ptx::named_barrier_sync(turn_barrier(consumer), 256);
     multiplier.multiply(acc, ring, work);
+    if (Config::kPingpong) ptx::named_barrier_arrive(turn_barrier(next), 256);
     if (Config::kSplitK == 1 || !work.split) {
-      epilogue.store(acc, work);
+      epilogue.store(acc, work, factors);
       continue;
     }
     if constexpr (Config::kSplitK > 1) {
@@ -45,7 +53,7 @@ __device__ __forceinline__ void wgmma_consume(const WgmmaParams& params, const W
       ptx::named_barrier_sync(1 + Config::kConsumers, 128 * Config::kConsumers);
       epilogue.expose(acc, shared.base);
       ptx::cluster_sync();
-      epilogue.store_share(shared.base, work, place);
+      epilogue.store_share(shared.base, work, factors, place);
     }
   }
   epilogue.finish();
@@ -70,7 +78,7 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
     ptx::tma_prefetch_map(&map_b);
     ptx::tma_prefetch_map(&map_out);
     for (int slot = 0; slot < Config::kStages; ++slot) {
-      ptx::mbarrier_init(shared.full(slot), 1);
+      ptx::mbarrier_init(shared.full(slot), Config::kPromote && params.by_block ? 1 + 32 : 1);
       ptx::mbarrier_init(shared.empty(slot), 4 * Geometry::kTeam * Geometry::kPeers);
     }
     ptx::mbarrier_init_fence();
@@ -89,6 +97,12 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
       ptx::wait_for_dependencies();
       WgmmaWork work;
       while (schedule.take(work)) producer.load(work);
+    } else if (Config::kPromote && threadIdx.x / 32 == 1 && params.by_block) {
+      ptx::wait_for_dependencies();
+      WgmmaScaleLoader<Config> loader(params, shared);
+      WgmmaSchedule<Config> own = schedule;
+      WgmmaWork work;
+      while (own.take(work)) loader.load(work);
     }
     __syncwarp();
     if (schedule.shares()) ptx::cluster_sync();

@@ -4,15 +4,16 @@
 #include <cstdint>
 
 #include "tilewright/gemm_fp8/wgmma_schedule.cuh"
+#include "tilewright/ptx/lds.cuh"
 #include "tilewright/ptx/mbarrier.cuh"
 #include "tilewright/ptx/wgmma.cuh"
 #include "tilewright/ptx/wgmma_fp8.cuh"
 
 namespace tilewright::gemm_fp8 {
 
-// Scales of one tile that change every 128 of k, fetched one step ahead; ones where the scales wait for the epilogue.
+// The scales of one stage that a thread multiplies by, out of shared memory; ones where the scales wait for the epilogue.
 template <class Config>
-class WgmmaStepScales {
+class WgmmaStageScales {
  public:
   using Geometry = WgmmaGeometry<Config>;
   // Of A: two for every 8 columns (swapped), else two for every block of 64 rows. Of B: one for every block of 64 rows
@@ -21,41 +22,45 @@ class WgmmaStepScales {
   static constexpr int kA = Config::kSwap ? Config::kMt / 4 : 2 * Geometry::kXBlocks;
   static constexpr int kB = Config::kSwap ? Geometry::kXBlocks : Config::kNt / kStretch;
 
-  // `x_row` is the first row of the 64-row side, counted in the matrix, that this warpgroup holds.
-  __device__ __forceinline__ WgmmaStepScales(const WgmmaParams& params, const WgmmaWork& work, int x_row)
-      : params_(params), row_(Config::kSwap ? work.row : x_row), column_(Config::kSwap ? x_row : work.column) {
-#pragma unroll
-    for (float& value : a) value = 1.0f;
-#pragma unroll
-    for (float& value : b) value = 1.0f;
-    last_row_ = work.rows_end - 1;
-    scale_b_ = params.scale_b + work.group * params.scale_b_group;
-  }
-
-  __device__ __forceinline__ void fetch(int step) {
-    if (!params_.by_block) return;
-    const float* of_a = params_.scale_a + step * params_.scale_a_k;
-    const float* of_b = scale_b_ + step * params_.scale_b_k;
+  // `first` is the first row of the 64-row side, within the tile, that this warpgroup holds.
+  __device__ __forceinline__ void read(uint32_t stage, int first) {
     const int thread = static_cast<int>(threadIdx.x) & 127;
+    if constexpr (Config::kSwap) {
 #pragma unroll
-    for (int i = 0; i < kA; ++i) {
-      const int at = Config::kSwap ? 8 * (i / 2) + 2 * (thread & 3) + i % 2
-                                   : 64 * (i / 2) + 16 * (thread >> 5) + (thread >> 2 & 7) + 8 * (i % 2);
-      a[i] = __ldg(of_a + min(row_ + at, last_row_) * params_.scale_a_m);
+      for (int i = 0; i < kA; i += 2) {
+        const uint2 pair = ptx::lds_64(stage + (4 * i + 2 * (thread & 3)) * 4);
+        a_[i] = __uint_as_float(pair.x);
+        a_[i + 1] = __uint_as_float(pair.y);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kA; ++i) {
+        const int at = first + 64 * (i / 2) + 16 * (thread >> 5) + (thread >> 2 & 7) + 8 * (i % 2);
+        a_[i] = ptx::lds_float(stage + at * 4);
+      }
     }
 #pragma unroll
     for (int i = 0; i < kB; ++i) {
-      const int at = min(column_ + i * (Config::kSwap ? 64 : kStretch), params_.n - 1);
-      b[i] = __ldg(of_b + (at >> 7) * params_.scale_b_n);
+      const int at = Config::kSwap ? first / 64 + i : i * kStretch / 64;
+      b_[i] = ptx::lds_float(stage + (Config::kMt + at) * 4);
     }
   }
 
-  float a[kA], b[kB];
+  __device__ __forceinline__ void set_ones() {
+#pragma unroll
+    for (float& value : a_) value = 1.0f;
+#pragma unroll
+    for (float& value : b_) value = 1.0f;
+  }
+
+  // The scale of accumulator `i` of block `block` of 64 rows.
+  __device__ __forceinline__ float of(int block, int i) const {
+    return Config::kSwap ? a_[i / 4 * 2 + i % 2] * b_[block]
+                         : a_[2 * block + i / 2 % 2] * b_[Config::kSwap ? 0 : i / 4 * 8 / kStretch];
+  }
 
  private:
-  const WgmmaParams& params_;
-  const float* scale_b_;
-  int row_, column_, last_row_;
+  float a_[kA], b_[kB];
 };
 
 // One warpgroup with kXBlocks blocks of 64 rows.
@@ -133,11 +138,10 @@ class WgmmaConsumer {
   // Every stage is summed from zero in the tensor core and added up, scaled, in fp32 registers. While this warpgroup adds,
   // another multiplies.
   __device__ __forceinline__ void multiply_promoted(Accumulators& acc, Ring& ring, const WgmmaWork& work) const {
-    WgmmaStepScales<Config> scales(params_, work, (Config::kSwap ? work.column : work.row) + first_);
-    scales.fetch(work.first_step);
+    WgmmaStageScales<Config> scales;
+    scales.set_ones();
     for (int step = work.first_step; step < work.end_step; ++step) {
       float part[kBlockRegisters];
-      float a[WgmmaStepScales<Config>::kA], b[WgmmaStepScales<Config>::kB];
       ptx::mbarrier_wait(shared_.full(ring.slot), ring.phase);
       const uint64_t x = x_descriptor(ring.slot), y = y_descriptor(ring.slot);
 #pragma unroll
@@ -146,31 +150,14 @@ class WgmmaConsumer {
         ptx::wgmma_fence();
         issue(part, x + 512 * block, y, 0);
         ptx::wgmma_commit();
-        if (block == 0) {
-#pragma unroll
-          for (int i = 0; i < WgmmaStepScales<Config>::kA; ++i) a[i] = scales.a[i];
-#pragma unroll
-          for (int i = 0; i < WgmmaStepScales<Config>::kB; ++i) b[i] = scales.b[i];
-          if (step + 1 < work.end_step) scales.fetch(step + 1);
-        }
+        if (block == 0 && params_.by_block) scales.read(shared_.scales(ring.slot), first_);
         ptx::wgmma_wait<0>();
         ptx::wgmma_pin(part);
         if (block + 1 == kXBlocks) release(ring.slot);
-        add_scaled(acc[block], part, a, b, block);
+#pragma unroll
+        for (int i = 0; i < kBlockRegisters; ++i) acc[block][i] = fmaf(part[i], scales.of(block, i), acc[block][i]);
       }
       ring.advance();
-    }
-  }
-
-  static __device__ __forceinline__ void add_scaled(float (&acc)[kBlockRegisters], const float (&part)[kBlockRegisters],
-                                                    const float (&a)[WgmmaStepScales<Config>::kA],
-                                                    const float (&b)[WgmmaStepScales<Config>::kB], int block) {
-    constexpr int kStretch = WgmmaStepScales<Config>::kStretch;
-#pragma unroll
-    for (int i = 0; i < kBlockRegisters; ++i) {
-      const float scale = Config::kSwap ? a[i / 4 * 2 + i % 2] * b[block]
-                                        : a[2 * block + i / 2 % 2] * b[(Config::kSwap ? 0 : i / 4 * 8 / kStretch)];
-      acc[i] = fmaf(part[i], scale, acc[i]);
     }
   }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "tilewright/epilogue/element.cuh"
-#include "tilewright/epilogue/store.cuh"
+#include "tilewright/gemm_fp8/wgmma_factors.cuh"
 #include "tilewright/gemm_fp8/wgmma_schedule.cuh"
 #include "tilewright/ptx/cluster.cuh"
 #include "tilewright/ptx/lds.cuh"
@@ -38,13 +38,13 @@ class WgmmaEpilogue {
         barrier_(1 + consumer),
         first_(member * kXBlocks * 64) {}
 
-  __device__ __forceinline__ void store(const Accumulators& acc, const WgmmaWork& work) {
+  __device__ __forceinline__ void store(const Accumulators& acc, const WgmmaWork& work, const WgmmaFactors<Config>& factors) {
 #pragma unroll
     for (int x = 0; x < kXBlocks; ++x) {
       if constexpr (Config::kSwap) {
-        store_swapped(acc[x], work, work.column + first_ + x * 64);
+        store_swapped(acc[x], work, factors, x);
       } else {
-        store_straight(acc[x], work, work.row + first_ + x * 64);
+        store_straight(acc[x], work, factors, x);
       }
     }
   }
@@ -62,7 +62,8 @@ class WgmmaEpilogue {
   }
 
   // Sums the parts of the cluster in the order of k and stores this block's share of the rows.
-  __device__ __forceinline__ void store_share(uint32_t exchange, const WgmmaWork& work, WgmmaPlace<Config> place) {
+  __device__ __forceinline__ void store_share(uint32_t exchange, const WgmmaWork& work, const WgmmaFactors<Config>& factors,
+                                              WgmmaPlace<Config> place) {
     const int begin = kBlocks * place.split / Config::kSplitK;
     const int end = kBlocks * (place.split + 1) / Config::kSplitK;
     uint32_t part[Config::kSplitK];
@@ -73,7 +74,6 @@ class WgmmaEpilogue {
     for (int x = 0; x < kXBlocks; ++x) {
       const int column = work.column + first_ + x * 64;
       if (column >= params_.n) break;
-      const ColumnFactors factors = column_factors(work, column);
       for (int first = begin; first < end; first += kRows / 8) {
         const int row = work.row + first * 8;
         if (row >= work.rows_end) break;
@@ -82,7 +82,9 @@ class WgmmaEpilogue {
         for (int block = 0; block < count; ++block) {
           float sum[4];
           sum_parts(part, x * kBlocks + first + block, sum);
-          put_block(sum, work, factors, row, block);
+          float value[4];
+          factors.apply(sum, x, first + block, value);
+          put_block(value, block);
         }
         publish(work, row, column, count * 8);
       }
@@ -96,11 +98,6 @@ class WgmmaEpilogue {
 
  private:
   static constexpr int kBlocks = Geometry::kYRows / 8;  // accumulators come in blocks of 8 columns
-
-  // What the two rows of accumulators of a thread, columns of out, are multiplied by and added to.
-  struct ColumnFactors {
-    float scale[2], bias[2];
-  };
 
   static __device__ __forceinline__ int thread() { return static_cast<int>(threadIdx.x) & 127; }
 
@@ -124,62 +121,42 @@ class WgmmaEpilogue {
     }
   }
 
-  __device__ __forceinline__ float row_scale(const WgmmaWork& work, int row) const {
-    return params_.by_block ? 1.0f : __ldg(params_.scale_a + min(row, work.rows_end - 1) * params_.scale_a_m);
-  }
-  __device__ __forceinline__ float column_scale(const WgmmaWork& work, int column) const {
-    const int64_t at = work.group * params_.scale_b_group + min(column, params_.n - 1) * params_.scale_b_n;
-    return params_.by_block ? 1.0f : __ldg(params_.scale_b + at);
-  }
-  __device__ __forceinline__ float column_bias(const WgmmaWork& work, int column) const {
-    if (params_.bias == nullptr) return 0.0f;
-    const auto* bias = static_cast<const Element*>(params_.bias) + work.group * params_.bias_group;
-    return epilogue::bias_at<Element>(bias, column, params_.n);
-  }
-
-  __device__ __forceinline__ ColumnFactors column_factors(const WgmmaWork& work, int column) const {
-    const int own = column + (thread() >> 5) * 16 + (thread() >> 2 & 7);
-    return {{column_scale(work, own), column_scale(work, own + 8)}, {column_bias(work, own), column_bias(work, own + 8)}};
-  }
-
-  // Accumulators of out^T, 64 columns of out from `column`.
-  __device__ __forceinline__ void store_swapped(const float (&acc)[kBlockRegisters], const WgmmaWork& work, int column) {
+  // Accumulators of out^T, 64 columns of out.
+  __device__ __forceinline__ void store_swapped(const float (&acc)[kBlockRegisters], const WgmmaWork& work,
+                                                const WgmmaFactors<Config>& factors, int x) {
+    const int column = work.column + first_ + x * 64;
     if (column >= params_.n) return;
-    const ColumnFactors factors = column_factors(work, column);
 #pragma unroll
     for (int first = 0; first < kBlocks; first += kRows / 8) {
       const int row = work.row + first * 8;
       if (row >= work.rows_end) break;
       acquire();
 #pragma unroll
-      for (int block = 0; block < kRows / 8; ++block) put_block(&acc[4 * (first + block)], work, factors, row, block);
+      for (int block = 0; block < kRows / 8; ++block) {
+        float value[4];
+        factors.apply(&acc[4 * (first + block)], x, first + block, value);
+        put_block(value, block);
+      }
       publish(work, row, column, kRows);
     }
   }
 
-  // Writes 8 rows of out, those from `row + 8 * block`, of 64 columns (16 by this warp).
-  __device__ __forceinline__ void put_block(const float* acc, const WgmmaWork& work, const ColumnFactors& factors, int row,
-                                            int block) const {
-    const int quad = thread() & 3;
-    const float first = row_scale(work, row + 8 * block + 2 * quad);
-    const float second = row_scale(work, row + 8 * block + 2 * quad + 1);
-    const float v0 = fmaf(acc[0] * first, factors.scale[0], factors.bias[0]);
-    const float v1 = fmaf(acc[1] * second, factors.scale[0], factors.bias[0]);
-    const float v2 = fmaf(acc[2] * first, factors.scale[1], factors.bias[1]);
-    const float v3 = fmaf(acc[3] * second, factors.scale[1], factors.bias[1]);
+  // Writes rows 8 * block .. 8 * block + 7 of the chunk, 64 columns (16 by this warp).
+  __device__ __forceinline__ void put_block(const float (&value)[4], int block) const {
     if constexpr (kWide) {
       const int column = (thread() >> 5 & 1) * 16 + (thread() >> 2 & 7);
       const uint32_t box = buffer() + (thread() >> 6) * (kRows * 128);
-      const int at = 8 * block + 2 * quad;
-      ptx::sts_float(box + at * 128 + word_at(at, column), v0);
-      ptx::sts_float(box + (at + 1) * 128 + word_at(at + 1, column), v1);
-      ptx::sts_float(box + at * 128 + word_at(at, column + 8), v2);
-      ptx::sts_float(box + (at + 1) * 128 + word_at(at + 1, column + 8), v3);
+      const int at = 8 * block + 2 * (thread() & 3);
+      ptx::sts_float(box + at * 128 + word_at(at, column), value[0]);
+      ptx::sts_float(box + (at + 1) * 128 + word_at(at + 1, column), value[1]);
+      ptx::sts_float(box + at * 128 + word_at(at, column + 8), value[2]);
+      ptx::sts_float(box + (at + 1) * 128 + word_at(at + 1, column + 8), value[3]);
     } else {
       const int at = thread() & 7;
       const int chunk = 2 * (thread() >> 5) + (thread() >> 3 & 1);
-      ptx::stmatrix_x2_trans(buffer() + (block * 8 + at) * 128 + ((chunk ^ at) << 4), ElementTraits<Element>::pack(v0, v1),
-                             ElementTraits<Element>::pack(v2, v3));
+      ptx::stmatrix_x2_trans(buffer() + (block * 8 + at) * 128 + ((chunk ^ at) << 4),
+                             ElementTraits<Element>::pack(value[0], value[1]),
+                             ElementTraits<Element>::pack(value[2], value[3]));
     }
   }
 
@@ -188,11 +165,11 @@ class WgmmaEpilogue {
     return static_cast<uint32_t>(((column >> 2 ^ (row & 7)) << 4) + (column & 3) * 4);
   }
 
-  // Accumulators of 64 rows of out from `row`.
-  __device__ __forceinline__ void store_straight(const float (&acc)[kBlockRegisters], const WgmmaWork& work, int row) {
+  // Accumulators of 64 rows of out.
+  __device__ __forceinline__ void store_straight(const float (&acc)[kBlockRegisters], const WgmmaWork& work,
+                                                 const WgmmaFactors<Config>& factors, int x) {
+    const int row = work.row + first_ + x * 64;
     if (row >= work.rows_end) return;
-    const int own = row + (thread() >> 5) * 16 + (thread() >> 2 & 7);
-    const float scale[2] = {row_scale(work, own), row_scale(work, own + 8)};
     constexpr int kChunkBlocks = kBoxColumns / 8;
 #pragma unroll
     for (int first = 0; first < kBlocks; first += kChunkBlocks) {
@@ -200,25 +177,18 @@ class WgmmaEpilogue {
       if (column >= params_.n) break;
       acquire();
 #pragma unroll
-      for (int block = 0; block < kChunkBlocks; block += 2) put_two(&acc[4 * (first + block)], work, scale, column, block);
+      for (int block = 0; block < kChunkBlocks; block += 2) {
+        float value[2][4];
+        factors.apply(&acc[4 * (first + block)], x, first + block, value[0]);
+        factors.apply(&acc[4 * (first + block + 1)], x, first + block + 1, value[1]);
+        put_two(value, block);
+      }
       publish(work, row, column, 64);
     }
   }
 
-  // Writes the 16 rows of this warp of the 16 columns from `column + 8 * block`.
-  __device__ __forceinline__ void put_two(const float* acc, const WgmmaWork& work, const float (&scale)[2], int column,
-                                          int block) const {
-    float v[8];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int at = column + 8 * (block + i) + 2 * (thread() & 3);
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const float of_column = column_scale(work, at + j), bias = column_bias(work, at + j);
-        v[4 * i + j] = fmaf(acc[4 * i + j] * scale[0], of_column, bias);
-        v[4 * i + 2 + j] = fmaf(acc[4 * i + 2 + j] * scale[1], of_column, bias);
-      }
-    }
+  // Writes the 16 rows of this warp, 16 columns from 8 * block of the chunk.
+  __device__ __forceinline__ void put_two(const float (&value)[2][4], int block) const {
     const int warp_row = (thread() >> 5) * 16;
     if constexpr (kWide) {
 #pragma unroll
@@ -226,24 +196,26 @@ class WgmmaEpilogue {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const int at = warp_row + 8 * half + (thread() >> 2 & 7);
-          ptx::sts_float2(buffer() + at * 128 + word_at(at, 8 * (block + i) + 2 * (thread() & 3)), v[4 * i + 2 * half],
-                          v[4 * i + 2 * half + 1]);
+          ptx::sts_float2(buffer() + at * 128 + word_at(at, 8 * (block + i) + 2 * (thread() & 3)), value[i][2 * half],
+                          value[i][2 * half + 1]);
         }
       }
     } else {
       const int at = warp_row + (thread() & 15);
       const int chunk = block + (thread() >> 4 & 1);
-      ptx::stmatrix_x4(buffer() + at * 128 + ((chunk ^ (at & 7)) << 4), ElementTraits<Element>::pack(v[0], v[1]),
-                       ElementTraits<Element>::pack(v[2], v[3]), ElementTraits<Element>::pack(v[4], v[5]),
-                       ElementTraits<Element>::pack(v[6], v[7]));
+      ptx::stmatrix_x4(buffer() + at * 128 + ((chunk ^ (at & 7)) << 4),
+                       ElementTraits<Element>::pack(value[0][0], value[0][1]),
+                       ElementTraits<Element>::pack(value[0][2], value[0][3]),
+                       ElementTraits<Element>::pack(value[1][0], value[1][1]),
+                       ElementTraits<Element>::pack(value[1][2], value[1][3]));
     }
   }
 
   __device__ __forceinline__ uint32_t buffer() const { return buffers_ + turn_ * Geometry::kOutputBytes; }
 
-  // Waits until the copy before the last, out of the same buffer, has read it.
+  // Waits until the copy out of the buffer has read it.
   __device__ __forceinline__ void acquire() const {
-    if (thread() == 0) ptx::bulk_wait_read<1>();
+    if (thread() == 0) ptx::bulk_wait_read<Geometry::kOutputBuffers - 1>();
     ptx::named_barrier_sync(barrier_, 128);
   }
 
@@ -266,7 +238,7 @@ class WgmmaEpilogue {
     } else {
       drain(work, row, column, rows);
     }
-    turn_ ^= 1;
+    if constexpr (Geometry::kOutputBuffers == 2) turn_ ^= 1;
   }
 
   __device__ __forceinline__ void drain(const WgmmaWork& work, int first_row, int first_column, int rows) const {
@@ -280,7 +252,7 @@ class WgmmaEpilogue {
       if (row >= work.rows_end || column >= params_.n) continue;
       const uint4 bits = ptx::lds_128(buffer() + (box * kRows + at) * 128 + ((chunk ^ (at & 7)) << 4));
       Element* target = static_cast<Element*>(params_.out) + row * params_.ldo + column;
-      if (params_.bulk_out && column + kChunkElements <= params_.n) {
+      if (params_.vector_out && column + kChunkElements <= params_.n) {
         *reinterpret_cast<uint4*>(target) = bits;
       } else {
         store_some(target, bits, min(kChunkElements, params_.n - column));

@@ -43,10 +43,16 @@ inline int64_t all_rows(const GemmFp8Args& args) {
   return args.grouping == Grouping::kMasked ? args.m * args.groups : args.m;
 }
 
-// Rows of out start on 16 bytes, as bulk copies want them.
-inline bool takes_bulk_stores(const GemmFp8Args& args) {
+// Rows of out start on 16 bytes.
+inline bool takes_vector_stores(const GemmFp8Args& args) {
   const int64_t element = args.dtype == DType::kF32 ? 4 : 2;
   return lies_on(args.out, 16) && args.ldo * element % 16 == 0;
+}
+
+// And end on 16 bytes: the copy engine writes whole pieces of that size.
+inline bool takes_bulk_stores(const GemmFp8Args& args) {
+  const int64_t element = args.dtype == DType::kF32 ? 4 : 2;
+  return takes_vector_stores(args) && args.n * element % 16 == 0;
 }
 
 inline CUtensorMapDataType map_type(DType dtype) {
@@ -121,6 +127,7 @@ WgmmaParams make_params(const GemmFp8Args& args, int64_t clusters) {
   params.tiles_n = static_cast<int>(ceil_div(args.n, kColumns));
   params.group_m = static_cast<int>(band_height(tiles_m, clusters, kRows, kColumns));
   params.by_block = by_block;
+  params.vector_out = takes_vector_stores(args);
   params.bulk_out = takes_bulk_stores(args);
   return params;
 }

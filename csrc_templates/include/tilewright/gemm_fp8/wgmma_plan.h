@@ -36,9 +36,9 @@ struct WgmmaGeometry {
   static_assert(Tile::kKc == 128, "a stage is one swizzled row of 128 bytes");
   static_assert(Tile::kConsumers >= 1 && Tile::kConsumers <= 3, "one to three multiplying warpgroups");
   static_assert(kXBlocks >= 1 && kXRows == 64 * kTeam * kXBlocks, "whole blocks of 64 rows for every warpgroup");
-  static_assert(kYRows % 8 == 0 && kYRows <= 256, "an N of wgmma");
+  static_assert(kYRows <= 256, "an N of wgmma");
   static_assert(kXRows <= 256, "a box of the copy engine");
-  static_assert(Tile::kSwap || Tile::kNt % 64 == 0, "columns are stored 64 at a time");
+  static_assert(Tile::kNt % 64 == 0 && Tile::kMt % 16 == 0, "output leaves 64 columns and 16 rows at a time");
   static_assert(Tile::kStages >= 2, "one stage is read while another is filled");
   static_assert(kPeers <= 2 && kCluster <= 8, "larger clusters are not portable");
   static_assert(Tile::kMt / Tile::kClusterN % 8 == 0 && Tile::kNt / Tile::kClusterM % 8 == 0, "whole swizzle groups");
@@ -49,7 +49,7 @@ struct WgmmaGeometry {
   // Registers per thread. A block owns what its threads are launched with, a multiple of 8 each; the producer gives some up and
   // the consumers take them. Asking for more than the block owns would wait for ever.
   static constexpr int kLaunchRegisters = 512 / Tile::kOccupancy / (1 + Tile::kConsumers) / 8 * 8;
-  static constexpr int kProducerRegisters = Tile::kConsumers == 2 ? 24 : Tile::kConsumers == 1 ? 40 : 32;
+  static constexpr int kProducerRegisters = Tile::kConsumers == 3 ? 32 : Tile::kPromote || Tile::kConsumers == 1 ? 40 : 24;
   static constexpr int kConsumerFit =
       (kLaunchRegisters * (1 + Tile::kConsumers) - kProducerRegisters) / Tile::kConsumers / 8 * 8;
   static constexpr int kConsumerRegisters = kConsumerFit > 240 ? 240 : kConsumerFit;
@@ -57,7 +57,8 @@ struct WgmmaGeometry {
   // Dynamic shared memory, in this order:
   //   stages x A   kMt rows of 128 swizzled bytes; the split-k exchange (kMt * kNt floats) lies over this and B
   //   stages x B   kNt rows of 128 swizzled bytes
-  //   output       per consumer two buffers of kOutputRows rows of 128 swizzled bytes
+  //   output       per consumer two buffers (one with kPromote) of kOutputRows rows of 128 swizzled bytes
+  //   scales       with kPromote, per stage: kMt floats of A, then 4 of B, one for every 64 columns
   //   barriers     full and empty, one of each per stage
   // and 1024 bytes to align the whole.
   static constexpr int kAStageBytes = Tile::kMt * 128;
@@ -65,12 +66,15 @@ struct WgmmaGeometry {
   static constexpr int kStageBytes = kAStageBytes + kBStageBytes;
   static constexpr int kOutputRows = Tile::kSwap ? gcd(64, 2 * Tile::kMt) : 64;
   static constexpr int kOutputBytes = kOutputRows * 128;
+  static constexpr int kOutputBuffers = Tile::kPromote ? 1 : 2;
+  static constexpr int kScaleStageBytes = Tile::kPromote ? (Tile::kMt + 4) * 4 : 0;
   static constexpr int kExchangeBytes = Tile::kSplitK > 1 ? Tile::kMt * Tile::kNt * 4 : 0;
   static constexpr int kStagesBytes = Tile::kStages * kStageBytes;
 
   static constexpr int kBOffset = Tile::kStages * kAStageBytes;
   static constexpr int kOutputOffset = kStagesBytes > kExchangeBytes ? kStagesBytes : kExchangeBytes;
-  static constexpr int kBarrierOffset = kOutputOffset + Tile::kConsumers * 2 * kOutputBytes;
+  static constexpr int kScaleOffset = kOutputOffset + Tile::kConsumers * kOutputBuffers * kOutputBytes;
+  static constexpr int kBarrierOffset = kScaleOffset + Tile::kStages * kScaleStageBytes;
   static constexpr int kUsedBytes = kBarrierOffset + 2 * Tile::kStages * 8;
   static constexpr int kAlignment = 1024;
   static constexpr int kBytes = kUsedBytes + kAlignment;  // the dynamic window starts on 16 bytes only

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "tilewright/gemm_fp8/wgmma_schedule.cuh"
+#include "tilewright/ptx/cp_async.cuh"
 #include "tilewright/ptx/mbarrier.cuh"
 #include "tilewright/ptx/tma.cuh"
 #include "tilewright/ptx/tma_store.cuh"
@@ -22,10 +23,12 @@ class WgmmaProducer {
                                            const WgmmaShared<Config>& shared, WgmmaPlace<Config> place)
       : map_a_(map_a), map_b_(map_b), shared_(shared), place_(place) {}
 
-  // B of the first stages, into L2 only: this may run before the kernels it depends on have finished.
+  // The first B of a tile, into L2 only: this may run before the kernels it depends on have finished.
   __device__ __forceinline__ void prefetch_b(const WgmmaWork& work) const {
-    for (int stage = 0; stage < Config::kStages && work.first_step + stage < work.end_step; ++stage) {
-      ptx::tma_prefetch_3d(map_b_, (work.first_step + stage) * Config::kKc, work.column + place_.m * kBRows, work.group);
+    constexpr int kSteps = kPrefetchBytes / (Config::kNt * Config::kKc);
+    const int end = min(work.end_step, work.first_step + kSteps);
+    for (int step = work.first_step; step < end; ++step) {
+      ptx::tma_prefetch_3d(map_b_, step * Config::kKc, work.column + place_.m * kBRows, work.group);
     }
   }
 
@@ -41,6 +44,8 @@ class WgmmaProducer {
   }
 
  private:
+  static constexpr int kPrefetchBytes = 256 * 1024;  // of all blocks together: half the L2
+
   // A tile that two blocks share is brought in halves, one by each.
   static constexpr int kARows = Config::kMt / Config::kClusterN;
   static constexpr int kBRows = Config::kNt / Config::kClusterM;
@@ -68,6 +73,39 @@ class WgmmaProducer {
   const CUtensorMap* map_b_;
   const WgmmaShared<Config>& shared_;
   WgmmaPlace<Config> place_;
+  WgmmaRing<Config::kStages> ring_;
+};
+
+// Brings the scales that change every 128 of k, a stage at a time. One warp; its 32 lanes count at every full barrier.
+template <class Config>
+class WgmmaScaleLoader {
+ public:
+  __device__ __forceinline__ WgmmaScaleLoader(const WgmmaParams& params, const WgmmaShared<Config>& shared)
+      : params_(params), shared_(shared) {}
+
+  __device__ __forceinline__ void load(const WgmmaWork& work) {
+    const int lane = static_cast<int>(threadIdx.x) & 31;
+    const int column = min(work.column + 64 * lane, params_.n - 1);
+    const float* of_b = params_.scale_b + work.group * params_.scale_b_group + (column >> 7) * params_.scale_b_n;
+    for (int step = work.first_step; step < work.end_step; ++step) {
+      ptx::mbarrier_wait(shared_.empty(ring_.slot), ring_.phase ^ 1);
+      const uint32_t stage = shared_.scales(ring_.slot);
+      const float* of_a = params_.scale_a + step * params_.scale_a_k;
+#pragma unroll
+      for (int first = 0; first < Config::kMt; first += 32) {
+        const int at = first + lane;
+        const float* source = of_a + min(work.row + at, work.rows_end - 1) * params_.scale_a_m;
+        if (at < Config::kMt) ptx::cp_async_4(stage + at * 4, source, 4);
+      }
+      if (lane < Config::kNt / 64) ptx::cp_async_4(stage + (Config::kMt + lane) * 4, of_b + step * params_.scale_b_k, 4);
+      ptx::mbarrier_arrive_copies(shared_.full(ring_.slot));
+      ring_.advance();
+    }
+  }
+
+ private:
+  const WgmmaParams& params_;
+  const WgmmaShared<Config>& shared_;
   WgmmaRing<Config::kStages> ring_;
 };
 

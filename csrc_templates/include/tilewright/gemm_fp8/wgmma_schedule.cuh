@@ -25,8 +25,9 @@ struct WgmmaParams {
   int tiles_m;    // groups of kClusterM tiles of rows; of an ungrouped problem
   int tiles_n;    // groups of kClusterN tiles of columns
   int group_m;    // tiles of rows visited for one group of columns before the next group of rows
-  bool by_block;  // scales change every 128 of k
-  bool bulk_out;  // rows of out start on 16 bytes
+  bool by_block;    // scales change every 128 of k
+  bool vector_out;  // rows of out start on 16 bytes
+  bool bulk_out;    // and end on 16 bytes: the copy engine does not cut finer
 };
 
 // The shared memory of a block, as 32-bit shared addresses.
@@ -42,7 +43,11 @@ struct WgmmaShared {
   __device__ __forceinline__ uint32_t x_stage(int slot) const { return Config::kSwap ? b_stage(slot) : a_stage(slot); }
   __device__ __forceinline__ uint32_t y_stage(int slot) const { return Config::kSwap ? a_stage(slot) : b_stage(slot); }
   __device__ __forceinline__ uint32_t output(int consumer) const {
-    return base + Geometry::kOutputOffset + consumer * 2 * Geometry::kOutputBytes;
+    return base + Geometry::kOutputOffset + consumer * Geometry::kOutputBuffers * Geometry::kOutputBytes;
+  }
+  // kMt scales of A and one of B for every 64 columns.
+  __device__ __forceinline__ uint32_t scales(int slot) const {
+    return base + Geometry::kScaleOffset + slot * Geometry::kScaleStageBytes;
   }
   __device__ __forceinline__ uint32_t full(int slot) const { return base + Geometry::kBarrierOffset + slot * 8; }
   __device__ __forceinline__ uint32_t empty(int slot) const { return full(slot) + Config::kStages * 8; }
