@@ -91,9 +91,28 @@ void check_fp8() {
   fp8<TileFp8>("no B", cudaErrorInvalidValue, [](auto& args) { args.b = nullptr; });
   fp8<TileFp8>("no rows", cudaSuccess, [](auto& args) { args.m = 0; });
   fp8<TileFp8>("k 0", cudaErrorNotSupported, [](auto& args) { args.k = 0; });
-  fp8<TileFp8>("two weights", cudaErrorNotSupported, [](auto& args) {
+  fp8<TileFp8>("groups without ends", cudaErrorInvalidValue, [](auto& args) {
     args.grouping = Grouping::kContiguous;
     args.groups = 2;
+  });
+  fp8<TileFp8>("weights part of a row apart", cudaErrorNotSupported, [](auto& args) {
+    args.grouping = Grouping::kMasked;
+    args.groups = 2;
+    args.group_rows = reinterpret_cast<const int32_t*>(memory);
+    args.b_group_stride = args.n * args.ldb + 16;
+  });
+  fp8<TileFp8>("weights that overlap", cudaErrorNotSupported, [](auto& args) {
+    args.grouping = Grouping::kMasked;
+    args.groups = 2;
+    args.group_rows = reinterpret_cast<const int32_t*>(memory);
+    args.b_group_stride = (args.n - 1) * args.ldb;
+  });
+  fp8<TileFp8>("rows of all groups past 2^30", cudaErrorNotSupported, [](auto& args) {
+    args.grouping = Grouping::kMasked;
+    args.groups = 1 << 12;
+    args.group_rows = reinterpret_cast<const int32_t*>(memory);
+    args.b_group_stride = args.n * args.ldb;
+    args.m = 1 << 20;
   });
   fp8<TileFp8>("block scales without promote", cudaErrorNotSupported, [](auto& args) { args.scaling = Scaling::kBlock; });
   fp8<TileFp8Promote>("rows of A off 16 bytes", cudaErrorMisalignedAddress, [](auto& args) { args.lda = 344; });

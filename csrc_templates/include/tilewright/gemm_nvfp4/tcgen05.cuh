@@ -27,7 +27,7 @@ struct EngineLauncher<Engine::kTcgen05> {
     if (args.k == 0 || args.k % 32 != 0) return cudaErrorNotSupported;
     const tcgen05::EpilogueScales scales{args.global_a, args.global_b, 0, 0, 0, 0, false};
     const tcgen05::PairProblem problem{args.a,      args.b,     args.scale_a, args.scale_b, args.bias, args.out, args.m,
-                                       args.n,      args.k,     args.k / 2,   args.k / 2,   args.ldo,  scales,   0};
+                                       args.n,      args.k,     args.k / 2,   args.k / 2,   args.ldo,  scales,   0,        {}};
     return tcgen05::PairLauncher<Config, tcgen05::Nvfp4Operands, false>::launch(problem, stream);
   }
 

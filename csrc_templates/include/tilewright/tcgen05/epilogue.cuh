@@ -100,18 +100,24 @@ class PairEpilogue {
   static constexpr int kBuffers = Plan::kWarpOutputBytes / Plan::kWarpBoxBytes;
 
   struct Target {
-    int warp_row, row;  // of the output: the warp's first, this thread's own
+    int warp_row, row, row_end;  // of the output: the warp's first, this thread's own, that of its group
     int column;
     float factor;  // that every column of the row shares
+    const float* scale_b;
+    const Element* bias;  // or null
+
+    __device__ __forceinline__ int safe_row() const { return min(row, row_end - 1); }
   };
 
   __device__ __forceinline__ Target aim(PairTile tile) const {
-    const int warp_row = tile.m + first_row_;
-    Target target{warp_row, warp_row + lane_, tile.n, 1.0f};
     const EpilogueScales& scales = params_.scales;
+    const int warp_row = tile.m + first_row_;
+    Target target{warp_row, warp_row + lane_, tile.m_end, tile.n, 1.0f, scales.b + tile.group * params_.groups.scale_b,
+                  static_cast<const Element*>(params_.bias)};
+    if (target.bias != nullptr) target.bias += tile.group * params_.groups.bias;
     if (!scales.block) {
-      target.factor = __ldg(scales.a + int64_t{min(target.row, params_.m - 1)} * scales.a_m);
-      if (scales.b_n == 0) target.factor *= __ldg(scales.b);
+      target.factor = __ldg(scales.a + target.safe_row() * scales.a_m);
+      if (scales.b_n == 0) target.factor *= __ldg(target.scale_b);
     }
     return target;
   }
@@ -120,8 +126,8 @@ class PairEpilogue {
     const EpilogueScales& scales = params_.scales;
     if (!scales.block) return 1.0f;
     const int block = min(tile.n, params_.n - 1) / 128;
-    return __ldg(scales.a + int64_t{min(target.row, params_.m - 1)} * scales.a_m + stage * scales.a_k) *
-           __ldg(scales.b + block * scales.b_n + stage * scales.b_k);
+    return __ldg(scales.a + target.safe_row() * scales.a_m + stage * scales.a_k) *
+           __ldg(target.scale_b + block * scales.b_n + stage * scales.b_k);
   }
 
   __device__ __forceinline__ int sum() const { return sums_.slot * Plan::kStacked + tier_; }
@@ -146,9 +152,11 @@ class PairEpilogue {
 
   __device__ __forceinline__ void finish(const Target& target, int part, float (&value)[kPart]) {
     const int column = target.column + part * kPart;
-    if (target.warp_row >= params_.m || column >= params_.n) return;
+    if (target.warp_row >= target.row_end || column >= params_.n) return;
     scale(target, column, value);
-    if (params_.bulk_store) {
+    // The copy engine leaves out rows past the tensor, but knows nothing of where a group ends.
+    const bool whole = !Plan::kGroups || params_.groups.count == 0 || target.warp_row + 32 <= target.row_end;
+    if (params_.bulk_store && whole) {
 #pragma unroll
       for (int box = 0; box < kBoxes; ++box) store_box(target, column + box * kBoxColumns, value + box * kBoxColumns);
     } else {
@@ -160,14 +168,14 @@ class PairEpilogue {
   __device__ __forceinline__ void scale(const Target& target, int column, float (&value)[kPart]) const {
     const EpilogueScales& scales = params_.scales;
     const bool by_column = !scales.block && scales.b_n != 0;
-    if (!by_column && params_.bias == nullptr) {
+    if (!by_column && target.bias == nullptr) {
 #pragma unroll
       for (float& each : value) each *= target.factor;
       return;
     }
     const int own = column + lane_;
-    const float factor = by_column ? __ldg(scales.b + int64_t{min(own, params_.n - 1)} * scales.b_n) : 1.0f;
-    const float bias = epilogue::bias_at<Element>(params_.bias, own, params_.n);
+    const float factor = by_column ? __ldg(target.scale_b + int64_t{min(own, params_.n - 1)} * scales.b_n) : 1.0f;
+    const float bias = epilogue::bias_at<Element>(target.bias, own, params_.n);
 #pragma unroll
     for (int i = 0; i < kPart; ++i) {
       value[i] = fmaf(value[i], target.factor * __shfl_sync(kFullWarp, factor, i), __shfl_sync(kFullWarp, bias, i));
@@ -209,7 +217,7 @@ class PairEpilogue {
   }
 
   __device__ __forceinline__ void store_plainly(const Target& target, int column, const float (&value)[kPart]) const {
-    if (target.row >= params_.m) return;
+    if (target.row >= target.row_end) return;
     Element* out = static_cast<Element*>(params_.out) + target.row * params_.ldo + column;
 #pragma unroll
     for (int i = 0; i < kPart; ++i) {

@@ -56,7 +56,7 @@ __device__ __forceinline__ void run_producer(const PairParams& params, const Pai
     while (order.take(tile, place.pair)) producer.load_a_ring(tile, params.stages);
     producer.drain_a_ring();
   } else {
-    while (order.take(tile, place.pair)) producer.load(tile, params.stages);
+    while (order.take(tile, place.pair)) producer.load(tile, params.stages, params.groups.b_rows);
     producer.drain();
   }
 }
@@ -64,6 +64,7 @@ __device__ __forceinline__ void run_producer(const PairParams& params, const Pai
 template <class Config, class Plan, bool kApart>
 __device__ __forceinline__ void run_multiplier(const PairParams& params, const PairShared<Plan>& shared,
                                                const PairPlace& place, uint32_t tmem) {
+  if (Plan::kGroups && params.groups.count > 0) ptx::wait_for_dependencies();  // the groups may be another kernel's
   PairMultiplier<Config, Plan> multiplier(params, shared, place, tmem);
   TileOrder<Config, Plan> order(params);
   PairTile tile;

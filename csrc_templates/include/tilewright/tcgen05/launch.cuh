@@ -30,7 +30,18 @@ struct PairProblem {
   int64_t m, n, k, lda, ldb, ldo;
   EpilogueScales scales;
   uint32_t a_format;
+  PairGroups groups;
 };
+
+// Rows of A and of the output, over all groups, and of B.
+inline int64_t rows_of_a(const PairProblem& problem) {
+  return problem.groups.count > 0 && problem.groups.ends == nullptr ? problem.m * problem.groups.count : problem.m;
+}
+inline int64_t rows_of_b(const PairProblem& problem) {
+  return problem.groups.count > 0 ? int64_t{problem.groups.count - 1} * problem.groups.b_rows + problem.n : problem.n;
+}
+
+constexpr int64_t kMaxRows = int64_t{1} << 30;  // coordinates are 32-bit, and a tile may pass the end
 
 inline bool on_bytes(const void* pointer, uintptr_t bytes) { return reinterpret_cast<uintptr_t>(pointer) % bytes == 0; }
 inline int64_t tiles_of(int64_t length, int64_t tile) { return (length + tile - 1) / tile; }
@@ -83,10 +94,13 @@ class PairLauncher {
  public:
   // The family has checked types, pointers and sizes; this adds what the copy engine and the grid ask for.
   static cudaError_t launch(const PairProblem& problem, cudaStream_t stream) {
-    if (problem.m > kMaxRows || problem.n > kMaxRows || problem.k > kMaxRows) return cudaErrorNotSupported;
+    if (problem.m > kMaxRows || problem.n > kMaxRows || problem.k > kMaxRows || rows_of_a(problem) > kMaxRows ||
+        rows_of_b(problem) > kMaxRows) {
+      return cudaErrorNotSupported;
+    }
     if (!on_bytes(problem.out, sizeof(Element)) || !on_bytes(problem.bias, sizeof(Element))) return cudaErrorMisalignedAddress;
     const PairParams params = make_params(problem);
-    const int64_t tiles = int64_t{params.tiles_m} * params.tiles_n;
+    const int64_t tiles = most_tiles(problem, params);
     if (tiles > INT32_MAX / 2) return cudaErrorInvalidConfiguration;
     Maps maps{};
     if (const cudaError_t error = make_maps(problem, params.bulk_store, maps); error != cudaSuccess) return error;
@@ -108,6 +122,7 @@ class PairLauncher {
     return {problem.out,
             problem.bias,
             problem.scales,
+            problem.groups,
             problem.ldo,
             static_cast<int>(problem.m),
             static_cast<int>(problem.n),
@@ -126,14 +141,22 @@ class PairLauncher {
     CUtensorMap a, b, scale_a, scale_b, out;
   };
 
+  // No fewer tiles than there are: every group may end in a ragged one.
+  static int64_t most_tiles(const PairProblem& problem, const PairParams& params) {
+    const int64_t groups = problem.groups.count;
+    if (groups == 0) return int64_t{params.tiles_m} * params.tiles_n;
+    const int64_t tiles_m = problem.groups.ends != nullptr ? params.tiles_m + groups : params.tiles_m * groups;
+    return tiles_m * params.tiles_n;
+  }
+
   static cudaError_t make_maps(const PairProblem& problem, bool bulk_store, Maps& maps) {
     if (!on_bytes(problem.a, 16) || !on_bytes(problem.b, 16) || problem.lda % 16 != 0 || problem.ldb % 16 != 0 ||
         !on_bytes(problem.scale_a, 16) || !on_bytes(problem.scale_b, 16)) {
       return cudaErrorMisalignedAddress;
     }
     const int64_t row = problem.k * kRowBytes / Layout::kStageK;
-    cudaError_t error = make_operand_map(problem.a, problem.m, row, problem.lda, kCtaRows / Layout::kPairs, maps.a);
-    if (error == cudaSuccess) error = make_operand_map(problem.b, problem.n, row, problem.ldb, Layout::kBRows, maps.b);
+    cudaError_t error = make_operand_map(problem.a, rows_of_a(problem), row, problem.lda, kCtaRows / Layout::kPairs, maps.a);
+    if (error == cudaSuccess) error = make_operand_map(problem.b, rows_of_b(problem), row, problem.ldb, Layout::kBRows, maps.b);
     if (Layout::kScaled && error == cudaSuccess) {
       error = make_scale_map(problem.scale_a, problem.m, problem.k, Layout::kStageAtoms / Layout::kPairs, maps.scale_a);
     }
@@ -143,7 +166,7 @@ class PairLauncher {
     }
     if (!bulk_store || error != cudaSuccess) return error;
     constexpr uint32_t kColumns = kOutputBoxBytes / sizeof(Element);
-    return host::make_tensor_map({problem.out, problem.m, problem.n, problem.ldo * int64_t{sizeof(Element)}, 32, kColumns,
+    return host::make_tensor_map({problem.out, rows_of_a(problem), problem.n, problem.ldo * int64_t{sizeof(Element)}, 32, kColumns,
                                   tensor_map_type<Element>(), CU_TENSOR_MAP_SWIZZLE_64B},
                                  maps.out);
   }
@@ -185,7 +208,6 @@ class PairLauncher {
   }
 
   static constexpr int kMaxDevices = 64;
-  static constexpr int64_t kMaxRows = int64_t{1} << 30;  // coordinates are 32-bit, and a tile may pass the end
 };
 
 }  // namespace tilewright::tcgen05

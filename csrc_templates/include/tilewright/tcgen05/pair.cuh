@@ -17,14 +17,25 @@ struct EpilogueScales {
   bool block;
 };
 
+// Rows of A shared out among several weights; `count` 0 is one weight for all. Group g owns the rows from ends[g - 1] (0 for
+// the first) up to ends[g], or, where `ends` is null, rows[g] of the `m` from g * m on.
+struct PairGroups {
+  const int32_t* ends;
+  const int32_t* rows;
+  int count;
+  int b_rows;  // rows of B from one group to the next
+  int64_t scale_b, bias;  // elements from one group to the next
+};
+
 struct PairParams {
   void* out;
   const void* bias;
   EpilogueScales scales;
+  PairGroups groups;
   int64_t ldo;
   int m, n;
   int stages;        // of K, to be multiplied
-  int tiles_m;       // of kTileM rows
+  int tiles_m;       // of kTileM rows; of one weight
   int tiles_n;       // of kClusterN columns
   int supergroup;    // tiles along M visited for one column of tiles before the next
   bool bulk_store;   // whether rows of the output start where the copy engine can write
@@ -85,38 +96,70 @@ struct PairPlace {
   }
 };
 
-// First row and column of what a pair works on.
+// What a pair works on: its first row and column, the row where its group ends, and the group. Rows count over all groups.
 struct PairTile {
-  int m, n;
+  int m, n, m_end, group;
 };
 
-// Tiles of a cluster, in an order that keeps `supergroup` tiles of A in L2 while B streams past once per group. Clusters
-// take turns.
+// Tiles of a cluster, in an order that keeps `supergroup` tiles of A in L2 while B streams past once for them. Clusters take
+// turns.
 template <class Config, class Plan>
 class TileOrder {
  public:
   __device__ __forceinline__ explicit TileOrder(const PairParams& params)
       : params_(params),
         next_(static_cast<int>(blockIdx.x) / Config::kCluster),
-        stride_(static_cast<int>(gridDim.x) / Config::kCluster) {}
+        stride_(static_cast<int>(gridDim.x) / Config::kCluster) {
+    if (!grouped()) {
+      enter(0, params.m);
+      group_ = 0;
+    }
+  }
 
   // The next tile of pair `pair`, or false after the last.
   __device__ __forceinline__ bool take(PairTile& tile, int pair) {
-    if (next_ >= params_.tiles_m * params_.tiles_n) return false;
-    const int per_group = params_.supergroup * params_.tiles_n;
-    const int group = next_ / per_group;
-    const int within = next_ - group * per_group;
-    const int first_m = group * params_.supergroup;
-    const int height = min(params_.supergroup, params_.tiles_m - first_m);
-    tile.m = (first_m + within % height) * Plan::kTileM;
+    while (next_ >= first_ + tiles_m_ * params_.tiles_n) {
+      if (!grouped() || ++group_ >= params_.groups.count) return false;
+      enter_group();
+    }
+    const int index = next_ - first_;
+    const int per_band = params_.supergroup * params_.tiles_n;
+    const int band = index / per_band;
+    const int within = index - band * per_band;
+    const int height = min(params_.supergroup, tiles_m_ - band * params_.supergroup);
+    tile.m = row_ + (band * params_.supergroup + within % height) * Plan::kTileM;
     tile.n = within / height * Plan::kClusterN + pair * Config::kNt;
+    tile.m_end = row_end_;
+    tile.group = group_;
     next_ += stride_;
     return true;
   }
 
  private:
+  __device__ __forceinline__ bool grouped() const { return Plan::kGroups && params_.groups.count > 0; }
+
+  __device__ __forceinline__ void enter(int row, int end) {
+    row_ = row;
+    row_end_ = end;
+    tiles_m_ = (max(end - row, 0) + Plan::kTileM - 1) / Plan::kTileM;
+  }
+
+  __device__ __forceinline__ void enter_group() {
+    first_ += tiles_m_ * params_.tiles_n;
+    if (params_.groups.ends != nullptr) {
+      const int row = row_end_;
+      enter(row, max(row, min(__ldg(params_.groups.ends + group_), params_.m)));
+    } else {
+      const int row = group_ * params_.m;
+      enter(row, row + max(0, min(__ldg(params_.groups.rows + group_), params_.m)));
+    }
+  }
+
   const PairParams& params_;
   int next_, stride_;
+  int first_ = 0, tiles_m_ = 0;  // of the group: number of its first tile, tiles along M
+  int row_ = 0, row_end_ = 0;
+  int group_ = -1;
 };
 
 }  // namespace tilewright::tcgen05

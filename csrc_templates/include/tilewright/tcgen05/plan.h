@@ -25,6 +25,7 @@ namespace tilewright::tcgen05 {
 // What a pair multiplies: sizes of a stage, and how the shared memory around the ring is laid out.
 struct Fp8Operands {
   static constexpr bool kScaled = false;  // whether the instruction applies block scales
+  static constexpr bool kGroups = true;   // whether rows may be shared out among several weights
   static constexpr int kStageK = 128;
   static constexpr int kOutputBuffers = 1;
   static constexpr int kHeaderBytes = 1024;
@@ -32,6 +33,7 @@ struct Fp8Operands {
 
 struct Nvfp4Operands {
   static constexpr bool kScaled = true;
+  static constexpr bool kGroups = false;
   static constexpr int kStageK = 256;
   static constexpr int kOutputBuffers = 2;
   static constexpr int kHeaderBytes = 2048;
@@ -56,6 +58,7 @@ constexpr int next_power_of_two(int value) {
 template <class Tile, class Operands>
 struct Plan {
   static constexpr bool kScaled = Operands::kScaled;
+  static constexpr bool kGroups = Operands::kGroups;
   static constexpr int kStageK = Operands::kStageK;
   static constexpr int kStacked = Tile::kPair[0] - '0';
   static constexpr int kPairs = Tile::kCluster / 2;

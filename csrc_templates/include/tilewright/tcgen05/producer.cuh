@@ -27,13 +27,14 @@ class PairProducer {
   __device__ __forceinline__ PairProducer(const PairMaps& maps, const PairShared<Plan>& shared, const PairPlace& place)
       : maps_(maps), shared_(shared), place_(place) {}
 
-  // B and scales of `stages` stages; A too when the ring is joint.
-  __device__ __forceinline__ void load(PairTile tile, int stages) {
+  // B and scales of `stages` stages; A too when the ring is joint. A group's B starts `group_rows` behind the last one's.
+  __device__ __forceinline__ void load(PairTile tile, int stages, int group_rows) {
+    const int b_row = tile.group * group_rows + tile.n + place_.half * Plan::kBRows;
     for (int stage = 0; stage < stages; ++stage) {
       ptx::mbarrier_wait(shared_.empty(ring_.slot), ring_.phase ^ 1);
       constexpr int kBytes = Plan::kBBytes + Plan::kScaleBytes + (Plan::kSplitRings ? 0 : Plan::kABytes);
       const uint32_t full = open(shared_.full(ring_.slot), kBytes);
-      ptx::tma_load_2d_pair(shared_.b_stage(ring_.slot), maps_.b, full, stage * kRowBytes, tile.n + place_.half * Plan::kBRows);
+      ptx::tma_load_2d_pair(shared_.b_stage(ring_.slot), maps_.b, full, stage * kRowBytes, b_row);
       if constexpr (!Plan::kSplitRings) {
 #pragma unroll
         for (int tier = 0; tier < Plan::kStacked; ++tier) load_a(ring_.slot * Plan::kStacked + tier, tile, stage, tier, full);
