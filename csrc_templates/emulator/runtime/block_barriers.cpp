@@ -99,7 +99,7 @@ void World::finish_lane() {
   }
   for (const auto& group : lane.stores) {
     // Bulk stores that have been issued finish by themselves, but read shared memory of the block while they do.
-    if (group->first < group->operations.size()) {
+    if (!group->done()) {
       fail(Detector::kExited, "a thread ends while bulk stores read its block's shared memory", group->operations[group->first]->place);
     }
   }
@@ -114,15 +114,15 @@ void World::finish_lane() {
     for (const Warp& other : own.warps) {
       for (const Lane& copier : other.lanes) {
         for (const auto& group : copier.copies) {
-          if (group->first < group->operations.size()) {
+          if (!group->done()) {
             fail(Detector::kExited, "the block ends while cp.async copies to it are on their way", group->operations[group->first]->place);
           }
         }
       }
     }
     for (auto& [offset, barrier] : own.barriers) {
-      if (barrier->on_the_way != 0) {
-        fail(Detector::kExited, format("the block ends while copies to it are on their way (barrier 0x%x)", offset), {});
+      if (barrier->on_the_way != 0 || barrier->arrivals_on_the_way != 0) {
+        fail(Detector::kExited, format("the block ends while copies or arrivals to it are on their way (barrier 0x%x)", offset), {});
       }
     }
   }

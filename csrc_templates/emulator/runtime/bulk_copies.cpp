@@ -184,9 +184,13 @@ void tensor_load(uint32_t destination, const void* pointer, uint32_t barrier_add
     if (!(all >> rank_of & 1u)) continue;
     Block& home = *cluster.blocks[rank_of];
     if (home.live == 0) fail(Detector::kExited, format("a copy into rank %zu, which has ended", rank_of), place);
-    // The barrier: at the same offset in each target block, or in the even block of the target's pair.
-    Block& counter = pair ? *cluster.blocks[rank_of & ~size_t{1}] : mask == 0 ? *counted.block : home;
+    Block& counter = pair ? *cluster.blocks[(rank_of & ~size_t{1}) | (static_cast<size_t>(counted.block->rank) & 1u)]
+                     : mask == 0 ? *counted.block
+                                 : home;
     if (!pair && &counter != &home) fail(Detector::kBarrier, "a tensor copy counts at a barrier of another block", place);
+    if (pair && mask == 0 && &counter != counted.block) {
+      fail(Detector::kBarrier, "a tensor copy counts at a barrier outside of its pair", place);
+    }
     launch_arrival({&home, target.offset, &barrier_in(counter, counted.offset, place)}, data, map.swizzle, true, place);
   }
   world().point();
@@ -211,7 +215,7 @@ void bulk_wait(int pending, bool) {
   Tick known = 0;
   while (static_cast<int>(lane.stores.size()) - 1 > pending) {
     CopyGroup& group = *lane.stores.front();
-    while (group.first < group.operations.size()) world().perform(std::move(group.operations[group.first++]));
+    group.finish(group.operations.size());
     known = std::max(known, group.tick);
     lane.stores.pop_front();
   }

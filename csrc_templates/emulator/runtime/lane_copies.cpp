@@ -35,10 +35,6 @@ class LaneCopy : public Operation {
   Tick tick_;
 };
 
-void finish(CopyGroup& group) {
-  while (group.first < group.operations.size()) world().perform(std::move(group.operations[group.first++]));
-}
-
 // Arrives at a barrier once the copies before it have landed.
 class CopiesArrival : public Operation {
  public:
@@ -51,9 +47,7 @@ class CopiesArrival : public Operation {
     }
   }
   void run() override {
-    for (auto& [group, count] : copies_) {
-      while (group->first < count) world().perform(std::move(group->operations[group->first++]));
-    }
+    for (auto& [group, count] : copies_) group->finish(count);
     known_.order.set(lane_.warp->copy_agent, std::max(known_.order.at(lane_.warp->copy_agent), tick_));
     --barrier_.on_the_way;
     arrive(barrier_, 1, known_, place);
@@ -122,7 +116,7 @@ void copy_commit() { world().lane().copies.push_back(std::make_shared<CopyGroup>
 void copy_wait(int pending) {
   Lane& lane = world().lane();
   while (static_cast<int>(lane.copies.size()) - 1 > pending) {
-    finish(*lane.copies.front());
+    lane.copies.front()->finish(lane.copies.front()->operations.size());
     lane.copies_gone = std::max(lane.copies_gone, lane.copies.front()->tick);
     lane.copies.pop_front();
   }

@@ -49,19 +49,26 @@ void World::drain(Queue& queue, Tick until) {
   }
 }
 
+void CopyGroup::run_one(size_t index) {
+  if (std::unique_ptr<Operation> operation = std::move(operations[index])) world().perform(std::move(operation));
+  while (first < operations.size() && !operations[first]) ++first;
+}
+
+void CopyGroup::finish(size_t count) {
+  for (size_t i = first; i < count; ++i) run_one(i);
+}
+
 namespace {
 
 // A few of the lane's copies: mostly the oldest group whole, sometimes a single copy of any group.
 bool run_some(std::deque<std::shared_ptr<CopyGroup>>& groups, World& all) {
   for (auto& pointer : groups) {
     CopyGroup& group = *pointer;
-    if (group.first == group.operations.size()) continue;
+    if (group.done()) continue;
     if (all.random().below(3) == 0) {
-      const size_t pick = group.first + all.random().below(static_cast<uint32_t>(group.operations.size() - group.first));
-      std::swap(group.operations[group.first], group.operations[pick]);
-      all.perform(std::move(group.operations[group.first++]));
+      group.run_one(group.first + all.random().below(static_cast<uint32_t>(group.operations.size() - group.first)));
     } else {
-      while (group.first < group.operations.size()) all.perform(std::move(group.operations[group.first++]));
+      group.finish(group.operations.size());
     }
     return true;
   }
@@ -72,13 +79,13 @@ bool run_some(std::deque<std::shared_ptr<CopyGroup>>& groups, World& all) {
 
 void World::run_copies(Lane& lane) {
   if (!run_some(lane.copies, *this)) run_some(lane.stores, *this);
-  while (lane.copies.size() > 1 && lane.copies.front()->first == lane.copies.front()->operations.size()) {
+  while (lane.copies.size() > 1 && lane.copies.front()->done()) {
     lane.copies_gone = std::max(lane.copies_gone, lane.copies.front()->tick);
     lane.copies.pop_front();
   }
   for (const auto* groups : {&lane.copies, &lane.stores}) {
     for (const auto& group : *groups) {
-      if (group->first < group->operations.size()) return;
+      if (!group->done()) return;
     }
   }
   lane.copies_listed = false;

@@ -50,7 +50,8 @@ struct TensorCoordinates {
   int at[5];
 };
 // mask 0: the issuing block's memory at `destination`; else the same offset in every block of the mask.
-// `pair`: the bytes count at the barrier of the even block of each pair (cta_group::2).
+// `pair` (cta_group::2): the bytes count at the same barrier offset in the block of the target's pair whose rank is odd or
+// even as that of the block `barrier` lies in.
 void tensor_load(uint32_t destination, const void* map, uint32_t barrier, TensorCoordinates at, int rank, uint32_t mask,
                  bool pair, Place place);
 void tensor_store(const void* map, uint32_t source, TensorCoordinates at, int rank, Place place);
@@ -83,6 +84,25 @@ void wgmma_commit(Place place);
 void wgmma_wait(int pending, Place place);
 void wgmma_registers(float* acc, int n, const uint32_t* a, uint64_t b, Format format, Place place);
 void wgmma_shared(float* acc, int n, uint64_t a, uint64_t b, Format a_format, Format b_format, bool keep, Place place);
+
+// Tensor memory and matrix instructions of a pair of blocks (tcgen05, cta_group::2).
+void tensor_allocate(uint32_t destination, int columns, bool exclusive, Place place);
+void tensor_relinquish(Place place);
+void tensor_free(uint32_t address, int columns, bool exclusive, Place place);
+void tensor_read(uint32_t* values, int columns, uint32_t address, Place place);
+void tensor_read_wait(Place place);
+void tensor_fence_before(Place place);
+void tensor_fence_after(Place place);
+void tensor_copy_scales(uint32_t address, uint64_t descriptor, Place place);
+enum class CollectorUse : int { kNone, kFillB, kLastUseB };
+struct TensorScales {
+  bool used;
+  uint32_t a, b;
+};
+void tensor_multiply(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction, TensorScales scales, bool accumulate, CollectorUse use,
+                     Place place);
+// Mask 0: the barrier itself. `a_read`: once A has been read.
+void tensor_commit(uint32_t barrier, uint32_t mask, bool wide_mask, bool a_read, Place place);
 
 [[noreturn]] void trap(const char* what, Place place);
 

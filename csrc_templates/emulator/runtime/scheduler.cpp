@@ -115,6 +115,7 @@ void World::start_cluster(int64_t index, int slot) {
       warp.agent = cluster->new_agent(name);
       warp.copy_agent = cluster->new_agent("cp.async of " + name);
       warp.store_agent = cluster->new_agent("bulk store of " + name);
+      warp.tensor_agent = cluster->new_agent("tcgen05.ld of " + name);
       warp.wgmma.agent = cluster->new_agent("wgmma of " + name);
       warp.known.order.set(warp.agent, warp.tick);
       warp.priority = random_.below(1000);

@@ -32,6 +32,7 @@ struct Barrier {
   int64_t bytes = 0;      // bytes the phase still waits for; negative: arrived before they were announced
   uint64_t phase = 0;
   int on_the_way = 0;     // operations in flight that will count bytes here
+  int arrivals_on_the_way = 0;  // of commits
   bool fenced = false;    // shown to the asynchronous proxy and to the cluster
   Agent agent = 0;
   Tick tick = 0;
@@ -76,11 +77,16 @@ struct RegisterUse {
   Tick tick;
 };
 
-// A group of a lane's asynchronous copies (cp.async) or of bulk stores.
+// A group of a lane's asynchronous copies (cp.async) or of bulk stores. What has run is null.
 struct CopyGroup {
   std::vector<std::unique_ptr<Operation>> operations;
-  size_t first = 0;  // operations before it have run
+  size_t first = 0;  // those before it have run
   Tick tick = 0;     // the highest of its operations
+
+  // Runs those of the first `count` that have not run, in order.
+  void finish(size_t count);
+  void run_one(size_t index);
+  bool done() const { return first == operations.size(); }
 };
 
 struct Lane {
@@ -122,6 +128,9 @@ struct Warp {
   uint32_t priority = 0;
   Agent agent = 0, copy_agent = 0, store_agent = 0;
   Tick tick = 1, copy_tick = 0, store_tick = 0;
+  Agent tensor_agent = 0;  // its accesses to tensor memory
+  Tick tensor_tick = 1;
+  Knowledge tensor_known;  // of tcgen05 work: what was known at its last tcgen05.fence::after_thread_sync
   Knowledge known;
   std::shared_ptr<const Knowledge> snapshot;  // of `known`, until that changes
   Meeting meeting;
@@ -139,7 +148,7 @@ struct NamedBarrier {
   Knowledge gathering;
 };
 
-struct TensorMemory;
+struct TensorState;
 
 struct Block {
   Cluster* cluster = nullptr;
@@ -156,7 +165,7 @@ struct Block {
   std::unordered_map<const void*, uint32_t> statics;
   uint32_t static_end = 0;
   int register_pool = 0;
-  std::shared_ptr<TensorMemory> tensor;
+  std::shared_ptr<TensorState> tensor;
 };
 
 struct Cluster {
