@@ -67,6 +67,7 @@ def check_gemm_fp8_grouped(
     assert limits is not None
     _operands(op, a, b, 2 if group_rows is None else 3, 3)
     G, N, K = b.shape
+    torch._check(G >= 1, lambda: f"{op}: b has 0 groups; allowed: at least 1")
     torch._check(a.shape[-1] == K, lambda: f"{op}: a has K={a.shape[-1]} and b has K={K}; b is [G, N, K]")
     torch._check(K >= 1, lambda: f"{op}: K={K}; allowed: at least 1")
     torch._check(a.dim() == 2 or a.shape[0] == G, lambda: f"{op}: a has {a.shape[0]} groups and b has {G}")

@@ -142,7 +142,8 @@ def _scales(values: torch.Tensor, granularity: int, limit: float) -> torch.Tenso
         height = 1 if granularity == BLOCK_1X128 else BLOCK
         padded = F.pad(finite, (0, -K % BLOCK, 0, -M % height))
         amax = padded.view(padded.shape[0] // height, height, blocks(K), BLOCK).amax(dim=(1, 3))
-    scale = (amax / limit).clamp_min(torch.finfo(torch.float32).tiny)
+    # Not `amax / limit`: on CUDA that is a product with the rounded reciprocal.
+    scale = (amax / torch.full((), limit, device=amax.device)).clamp_min(torch.finfo(torch.float32).tiny)
     return torch.where(amax == 0, torch.ones_like(scale), scale)
 
 
