@@ -13,11 +13,14 @@ from .linear import Linear4bit
 
 # The output layer of a language model: small next to the rest, and the layer that is hurt most by rounding.
 DEFAULT_EXCLUDE = ("lm_head", "*.lm_head")
+# Rows and columns from which a parameter of three dimensions is taken for a stack of weights.
+_STACKED = 16
 
 
 @dataclass(frozen=True)
 class ConvertReport:
-    """What `convert` did. converted: module names. skipped: name of a linear layer -> why it stayed as it was.
+    """What `convert` did. converted: module names. skipped: name of a linear layer, or of a parameter that stacks the
+    weights of experts, -> why it stayed as it was.
 
     bytes_before, bytes_after: parameters and buffers of the whole model, shared ones once.
     """
@@ -75,6 +78,7 @@ def convert(
             parent, _, last = name.rpartition(".")
             setattr(model.get_submodule(parent), last, layer)
         converted.append(names[0])
+    skipped |= choice.stacks()
     return ConvertReport(tuple(converted), skipped, before, _size(model))
 
 
@@ -83,10 +87,12 @@ class _Choice:
 
     def __init__(self, model: torch.nn.Module, include: tuple[str, ...] | None, exclude: tuple[str, ...]) -> None:
         names = [name for name, _ in model.named_modules(remove_duplicate=False)]
+        names += [name for name, parameter in model.named_parameters() if parameter.dim() == 3]
         for option, patterns in (("include", include or ()), ("exclude", exclude)):
             for pattern in patterns:
                 if not any(fnmatchcase(name, pattern) for name in names):
                     raise ValueError(f"{option}={pattern!r}; it matches no module of {type(model).__name__}")
+        self.model = model
         self.include = include
         self.exclude = exclude
         self.owners: dict[int, list[str]] = {}
@@ -106,6 +112,21 @@ class _Choice:
         if type(module) is not torch.nn.Linear:
             return f"is a {type(module).__name__}, which may compute something else than torch.nn.Linear"
         return self._unfit(name, module, quant_type)
+
+    def stacks(self) -> dict[str, str]:
+        """Parameters [experts, N, K] that a module of the model multiplies by in its own way."""
+        found = {}
+        for name, module in self.model.named_modules():
+            if type(module).__module__.startswith("torch.nn."):
+                continue  # convolutions, attention: no stacks of weights
+            for key, parameter in module._parameters.items():
+                full = f"{name}.{key}" if name else key
+                if parameter is None or parameter.dim() != 3 or min(parameter.shape[1:]) < _STACKED:
+                    continue
+                if (self.include is None or _matches(full, self.include)) and not _matches(full, self.exclude):
+                    shape = " x ".join(map(str, parameter.shape))
+                    found[full] = f"is a stack of weights ({shape}) that {type(module).__name__} multiplies by itself"
+        return found
 
     def _unfit(self, name: str, linear: torch.nn.Linear, quant_type: str) -> str | None:
         tied = [owner for owner in self.owners[id(linear.weight)] if owner != f"{name}.weight"]

@@ -155,3 +155,26 @@ def test_on_the_meta_device() -> None:
     tilewright.convert(real)
     net.load_state_dict(real.state_dict(), assign=True)
     assert torch.equal(net(torch.arange(4)), real(torch.arange(4)))
+
+
+class Experts(torch.nn.Module):
+    """Weights of experts as transformers stacks them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate_up_proj = torch.nn.Parameter(torch.randn(4, 128, 64))
+        self.down_proj = torch.nn.Parameter(torch.randn(4, 64, 64))
+        self.scale = torch.nn.Parameter(torch.ones(4, 1, 64))
+        self.mix = torch.nn.Conv1d(64, 64, 16)
+
+
+def test_stacked_experts_stay_and_the_report_says_so() -> None:
+    model = torch.nn.ModuleDict({"experts": Experts(), "up": torch.nn.Linear(64, 64)})
+    before = copy.deepcopy(model["experts"].state_dict())
+    report = tilewright.convert(model)
+    assert report.converted == ("up",)
+    why = "is a stack of weights (4 x {} x 64) that Experts multiplies by itself"
+    assert report.skipped == {"experts.gate_up_proj": why.format(128), "experts.down_proj": why.format(64)}
+    assert all(torch.equal(tensor, before[key]) for key, tensor in model["experts"].state_dict().items())
+    again = torch.nn.ModuleDict({"experts": Experts(), "up": torch.nn.Linear(64, 64)})
+    assert tilewright.convert(again, exclude="experts.*").skipped == {}
