@@ -34,5 +34,9 @@ SHAPES = (
     Point(128_256, 4096, "Llama3-8B lm_head"),
     Point(151_936, 1536, "Qwen2.5-1.5B lm_head"),
 )
-ROWS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048)
-"""Values of M: decode, speculative decoding, batches, prompts."""
+ROWS = (
+    1, 2, 3, 4, 5, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768,
+    1024, 1280, 2048,
+)  # fmt: skip
+"""Values of M: decode, speculative decoding, batches, prompts. Half of them are no power of two: rules that were made
+from powers of two alone picked tiles whose rows such sizes leave empty."""
