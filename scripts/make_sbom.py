@@ -50,6 +50,12 @@ def main_component(wheel: Path) -> tuple[Component, list[str]]:
     return component, [text for text in requirements if ";" not in text]
 
 
+def has_library(wheel: Path) -> bool:
+    """Whether machine code is inside; the generator alone has none."""
+    with zipfile.ZipFile(wheel) as archive:
+        return any(name.endswith(".so") for name in archive.namelist())
+
+
 def cuda_runtime() -> Component:
     """The one thing of others inside the library: libcudart, linked in."""
     pins = [text for text in build_requirements(PYPROJECT.read_text("utf-8")) if text.startswith("nvidia-cuda-runtime")]
@@ -83,7 +89,7 @@ def make_bom(wheel: Path) -> str:
     main, requirements = main_component(wheel)
     bom = Bom(serial_number=uuid.uuid5(NAMESPACE, wheel.name))
     bom.metadata.component = main
-    others = [cuda_runtime(), *map(required, requirements)]
+    others = [*([cuda_runtime()] if has_library(wheel) else []), *map(required, requirements)]
     for component in others:
         bom.components.add(component)
     bom.register_dependency(main, others)

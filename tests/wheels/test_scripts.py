@@ -23,14 +23,16 @@ Requires-Dist: pytest; extra == "test"
 """
 
 
-def _wheel(folder: Path, version: str) -> Path:
-    """A wheel with nothing but metadata, without requirements that pip would look for."""
+def _wheel(folder: Path, version: str, library: bool = True) -> Path:
+    """A wheel with nothing but metadata, without requirements that pip would look for, and a library that is none."""
     info = f"tilewright-{version}.dist-info"
     wheel = folder / f"tilewright-{version}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr(f"{info}/METADATA", METADATA.format(version=version))
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{info}/RECORD", "")
+        if library:
+            archive.writestr("tilewright/_native.so", "")
     return wheel
 
 
@@ -102,3 +104,9 @@ def test_bill_of_materials_names_the_wheel_cudart_and_requirements(tmp_path: Pat
     names = {component["name"] for component in first["components"]}  # type: ignore[attr-defined]
     assert names == {"nvidia-cuda-runtime", "torch"}
     assert first["metadata"]["component"]["name"] == "tilewright"  # type: ignore[index]
+    assert {dependency["ref"] for dependency in first["dependencies"]} >= {"nvidia-cuda-runtime"}  # type: ignore[attr-defined]
+
+
+def test_bill_of_materials_of_a_wheel_without_machine_code_names_no_cudart(tmp_path: Path) -> None:
+    data = _sbom(_wheel(tmp_path, "0.1.0", library=False), tmp_path / "a.json")
+    assert {component["name"] for component in data["components"]} == {"torch"}  # type: ignore[attr-defined]
