@@ -162,3 +162,16 @@ def test_a_tile_that_is_not_the_kernels_is_a_compile_error(generator: Installed,
     done = generator.run("ninja", "-C", tmp_path / "build", cwd=tmp_path)
     assert done.returncode != 0
     assert "specs/families/dense_gemm/tiles.yaml" in done.stdout
+
+
+def test_a_missing_compiler_is_named_with_its_remedy(generator: Installed, source: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "python"  # has no packages, and so no nvcc
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    bare.chmod(0o755)
+    modules = generator.folder / "tilewright_codegen" / "_data" / "cmake"
+    flags = ["-G", "Ninja", f"-DCMAKE_MODULE_PATH={modules}", f"-DPython_EXECUTABLE={bare}"]
+    words = ["env", "-u", "CUDACXX", "cmake", "-S", source, "-B", tmp_path / "build", *flags]
+    done = generator.run(*words, cwd=tmp_path)
+    assert done.returncode != 0
+    text = re.sub(r"\s+", " ", done.stderr)
+    assert f"No CUDA compiler: {bare} has no nvidia-cuda-nvcc. Install the build requirements of pyproject.toml" in text
