@@ -284,7 +284,10 @@ def check(h: Harness, names: list[str]) -> int:
     failures = skipped = 0
     for name in names:
         for label, run in checks_of(h, name).items():
-            message, error = run()
+            try:
+                message, error = run()
+            except RuntimeError as failure:
+                message, error = str(failure), math.nan
             if message == "skipped":
                 skipped += 1
                 continue

@@ -6,15 +6,22 @@
 #include "fp8_mma_harness.h"
 #include "fp8_mma_tiles.h"
 #include "tilewright/gemm_fp8/decode.cuh"
+#include "tilewright/gemm_fp8/mma_m16n8k32.cuh"
 
 namespace tilewright::test {
 namespace {
 
-template <int mb, int warps, int warps_k, int depth, int occupancy, int cluster, int per_sm, int a_kb, int ahead_kb>
+template <int mb, int warps, int warps_k, int tiles, int depth, int occupancy, int per_sm>
 struct DecodeTile {
   static constexpr Engine kEngine = Engine::kDecode;
-  static constexpr int kMb = mb, kWarps = warps, kWarpsK = warps_k, kDepth = depth, kOccupancy = occupancy;
-  static constexpr int kCluster = cluster, kPerSm = per_sm, kAKb = a_kb, kAheadKb = ahead_kb;
+  static constexpr int kMb = mb, kWarps = warps, kWarpsK = warps_k, kTiles = tiles, kDepth = depth;
+  static constexpr int kOccupancy = occupancy, kPerSm = per_sm;
+};
+
+template <int mt, int nt, int stages, int warps_m, int warps_n>
+struct MmaTile {
+  static constexpr Engine kEngine = Engine::kMmaM16n8k32;
+  static constexpr int kMt = mt, kNt = nt, kKc = 128, kStages = stages, kWarpsM = warps_m, kWarpsN = warps_n;
 };
 
 template <class Tile, class T>
@@ -36,6 +43,13 @@ constexpr Fp8Entry decode_entry(const char* name) {
   return entry<Tile, kAll>(name, {Tile::kMb, gemm_fp8::DecodeLayout<Tile>::kBytes, 1});
 }
 
+template <class Tile, bool kAll>
+constexpr Fp8Entry mma_entry(const char* name) {
+  return entry<Tile, kAll>(name, {0, gemm_fp8::MmaLayout<Tile>::kBytes, 0});
+}
+
+#define TILEWRIGHT_MMA_BF16(id, ...) mma_entry<MmaTile<__VA_ARGS__>, false>(#id),
+#define TILEWRIGHT_MMA_ALL(id, ...) mma_entry<MmaTile<__VA_ARGS__>, true>(#id),
 #define TILEWRIGHT_DECODE_BF16(id, ...) decode_entry<DecodeTile<__VA_ARGS__>, false>(#id),
 #define TILEWRIGHT_DECODE_ALL(id, ...) decode_entry<DecodeTile<__VA_ARGS__>, true>(#id),
 
@@ -46,7 +60,8 @@ constexpr Fp8Entry decode_entry(const char* name) {
 
 Fp8Group TILEWRIGHT_JOIN(fp8_group_, TILEWRIGHT_GROUP)() {
   static const Fp8Entry entries[] = {
-      TILEWRIGHT_JOIN(TILEWRIGHT_FP8_DECODE_, TILEWRIGHT_GROUP)(TILEWRIGHT_DECODE_BF16, TILEWRIGHT_DECODE_ALL)};
+      TILEWRIGHT_JOIN(TILEWRIGHT_FP8_DECODE_, TILEWRIGHT_GROUP)(TILEWRIGHT_DECODE_BF16, TILEWRIGHT_DECODE_ALL)
+          TILEWRIGHT_JOIN(TILEWRIGHT_FP8_MMA_, TILEWRIGHT_GROUP)(TILEWRIGHT_MMA_BF16, TILEWRIGHT_MMA_ALL)};
   return {entries, static_cast<int>(sizeof(entries) / sizeof(entries[0]))};
 }
 

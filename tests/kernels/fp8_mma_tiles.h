@@ -1,34 +1,43 @@
-// The tiles that the gemm_fp8 mma.sync and decode harness compiles, in four groups.
-// Decode: name, mb, warps, warps_k, depth, occupancy, cluster, per_sm, a_kb, ahead_kb. Those of Y in all output types.
+// The tiles that the gemm_fp8 mma.sync and decode harness compiles, in four groups; those of Y in all output types.
+// Decode: name, mb, warps, warps_k, tiles, depth, occupancy, per_sm. Mma: name, mt, nt, stages, warps_m, warps_n.
 #pragma once
 
-#define TILEWRIGHT_FP8_DECODE_0(X, Y)                     \
-  Y(m8w8k8d3, 8, 8, 8, 3, 2, 1, 1, 64, 0)                 \
-  X(m8w8k8d4, 8, 8, 8, 4, 2, 1, 1, 64, 0)                 \
-  X(m8w8k8d6, 8, 8, 8, 6, 2, 1, 1, 64, 0)                 \
-  X(m8w8k8d3-a64, 8, 8, 8, 3, 2, 1, 1, 64, 64)            \
-  X(m8w8k8d4-a128, 8, 8, 8, 4, 2, 1, 1, 64, 128)          \
-  X(m8w8k8d3x2, 8, 8, 8, 3, 2, 1, 2, 64, 0)               \
-  X(m8w8k8d3x2-a64, 8, 8, 8, 3, 2, 1, 2, 64, 64)
-#define TILEWRIGHT_FP8_DECODE_1(X, Y)                     \
-  X(m8w16k16d3, 8, 16, 16, 3, 1, 1, 1, 64, 0)             \
-  X(m8w16k16d2, 8, 16, 16, 2, 1, 1, 1, 64, 0)             \
-  X(m8w16k8d3-a64, 8, 16, 8, 3, 1, 1, 1, 64, 64)          \
-  X(m8w8k4d4-a64, 8, 8, 4, 4, 2, 1, 1, 64, 64)            \
-  X(m8w8k2d4, 8, 8, 2, 4, 2, 1, 1, 64, 0)                 \
-  X(m8w8k2d4x2-a64, 8, 8, 2, 4, 2, 1, 2, 64, 64)          \
-  X(m8w8k1d4-a64, 8, 8, 1, 4, 2, 1, 1, 64, 64)            \
-  X(m8w8k1d4x2, 8, 8, 1, 4, 2, 1, 2, 64, 0)
-#define TILEWRIGHT_FP8_DECODE_2(X, Y)                     \
-  X(m16w8k8d3, 16, 8, 8, 3, 1, 1, 1, 120, 0)              \
-  X(m16w8k8d4-a128, 16, 8, 8, 4, 1, 1, 1, 120, 128)       \
-  X(m16w16k16d3-a128, 16, 16, 16, 3, 1, 1, 1, 80, 128)    \
-  X(m16w8k4d3x2-a64, 16, 8, 4, 3, 2, 1, 2, 64, 64)        \
-  X(m16w8k1d4-a64, 16, 8, 1, 4, 1, 1, 1, 64, 64)          \
-  X(m16w8k2d3x2, 16, 8, 2, 3, 1, 1, 2, 64, 0)             \
-  Y(m16w8k8d4c2-a64, 16, 8, 8, 4, 1, 2, 1, 120, 64)
-#define TILEWRIGHT_FP8_DECODE_3(X, Y)                     \
-  X(m16w8k8d4c4, 16, 8, 8, 4, 1, 4, 1, 80, 0)             \
-  X(m32w8k8d2-a128, 32, 8, 8, 2, 1, 1, 1, 120, 128)       \
-  X(m32w8k8d2c2-a128, 32, 8, 8, 2, 1, 2, 1, 100, 128)     \
-  X(m32w8k4d2c4-a64, 32, 8, 4, 2, 1, 4, 1, 100, 64)
+#define TILEWRIGHT_FP8_DECODE_0(X, Y)   \
+  Y(m8k8t2d4, 8, 8, 8, 2, 4, 2, 1)      \
+  X(m8k8t4d4, 8, 8, 8, 4, 4, 2, 1)      \
+  X(m8k8t8d4, 8, 8, 8, 8, 4, 2, 1)      \
+  X(m8k8t4d6, 8, 8, 8, 4, 6, 2, 1)      \
+  X(m8k8t2d4x2, 8, 8, 8, 2, 4, 2, 2)    \
+  X(m8k8t4d4x2, 8, 8, 8, 4, 4, 2, 2)    \
+  X(m8w16k16t2d3, 8, 16, 16, 2, 3, 1, 1)
+#define TILEWRIGHT_FP8_DECODE_1(X, Y)   \
+  X(m8k4t2d4, 8, 8, 4, 2, 4, 2, 1)      \
+  X(m8k2t1d4, 8, 8, 2, 1, 4, 2, 1)      \
+  X(m8k2t3d4, 8, 8, 2, 3, 4, 2, 1)      \
+  X(m8k4t6d4, 8, 8, 4, 6, 4, 2, 1)      \
+  X(m8k2t4d4, 8, 8, 2, 4, 4, 2, 1)      \
+  X(m8k1t2d4, 8, 8, 1, 2, 4, 2, 1)
+#define TILEWRIGHT_FP8_DECODE_2(X, Y)   \
+  Y(m16k8t2d3, 16, 8, 8, 2, 3, 2, 1)    \
+  X(m16k8t4d3, 16, 8, 8, 4, 3, 2, 1)    \
+  X(m16k8t4d4, 16, 8, 8, 4, 4, 2, 1)    \
+  X(m16k8t8d4, 16, 8, 8, 8, 4, 1, 1)    \
+  X(m16k8t2d3x2, 16, 8, 8, 2, 3, 2, 2)  \
+  X(m16k4t2d3, 16, 8, 4, 2, 3, 2, 1)    \
+  X(m16k2t1d3, 16, 8, 2, 1, 3, 2, 1)
+#define TILEWRIGHT_FP8_DECODE_3(X, Y)   \
+  X(m16k2t3d3, 16, 8, 2, 3, 3, 2, 1)    \
+  X(m16k4t6d3, 16, 8, 4, 6, 3, 1, 1)    \
+  X(m16k2t4d3, 16, 8, 2, 4, 3, 2, 1)    \
+  X(m16k1t2d3, 16, 8, 1, 2, 3, 2, 1)    \
+  X(m32k8t2d3, 32, 8, 8, 2, 3, 1, 1)    \
+  X(m32k8t4d4, 32, 8, 8, 4, 4, 1, 1)    \
+  X(m32k2t4d3, 32, 8, 2, 4, 3, 1, 1)
+
+#define TILEWRIGHT_FP8_MMA_0(X, Y)
+#define TILEWRIGHT_FP8_MMA_1(X, Y)      \
+  X(mma-16x64-s4, 16, 64, 4, 1, 4)
+#define TILEWRIGHT_FP8_MMA_2(X, Y)
+#define TILEWRIGHT_FP8_MMA_3(X, Y)      \
+  X(mma-128x128-s3, 128, 128, 3, 2, 4)  \
+  Y(mma-64x64-s4, 64, 64, 4, 2, 2)

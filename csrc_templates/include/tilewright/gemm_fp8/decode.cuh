@@ -1,18 +1,19 @@
-// The decode engine of gemm_fp8: few rows of A, so the time is that of reading the weights once (sm_89 and later; clusters,
-// dependent launches and reading ahead into L2 from sm_90 on).
+// The decode engine of gemm_fp8: few rows of A, so the time is that of reading the weights once (sm_89 and later; dependent
+// launches from sm_90 on).
 //
-// A cluster owns a range of weight rows and splits k among its blocks, a block among its warps. The weight is the 16-row
-// operand of mma.m16n8k32 and comes through a ring of kDepth steps that each warp has to itself; A waits in shared memory.
-// Weights are constants, so they are fetched before the kernels this one depends on have finished; A, its scales, bias and
-// output wait for those. Sums are added in a fixed order: results do not depend on timing.
+// A block owns a range of weight rows and splits k among its warps. A warp streams the weights, and A along with them, through
+// rings of its own, and multiplies kTiles tiles of 16 rows by each part of A; it waits for nobody until its part of k is done.
+// Then the sums of the warps are added up in a fixed order: results do not depend on timing. Weights and their scales are
+// constants, so they are fetched before the kernels this one depends on have finished; the rest waits for those.
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cstdint>
 
 #include "tilewright/gemm_fp8/config.h"
+#include "tilewright/gemm_fp8/decode_constants.cuh"
+#include "tilewright/gemm_fp8/decode_multiply.cuh"
 #include "tilewright/gemm_fp8/decode_plan.h"
 #include "tilewright/gemm_fp8/decode_stream.cuh"
 #include "tilewright/gemm_fp8/decode_sum.cuh"
@@ -20,64 +21,41 @@
 #include "tilewright/gemm_fp8/mma_check.h"
 #include "tilewright/host/cluster_launch.cuh"
 #include "tilewright/ptx/cluster.cuh"
-#include "tilewright/ptx/elect.cuh"
-#include "tilewright/ptx/mma_fp8.cuh"
+#include "tilewright/ptx/cp_async.cuh"
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-#define TILEWRIGHT_FP8_DECODE_HOPPER 1
+#define TILEWRIGHT_FP8_DECODE_DEPENDENT 1
 #else
-#define TILEWRIGHT_FP8_DECODE_HOPPER 0
+#define TILEWRIGHT_FP8_DECODE_DEPENDENT 0
 #endif
 
 namespace tilewright::gemm_fp8 {
 namespace kernels {
 
-// acc (16 x 8 per column tile) += 16 rows times A over the warp's unit `unit` of k; `row` is this lane's first weight row.
+// A warp's part of k times its tiles of the pass, from the state in which kDepth - 1 steps are under way.
 template <class Config, bool kBlock, Fp8Type kAType>
-__device__ __forceinline__ void decode_multiply(float (&acc)[DecodeLayout<Config>::kColumnTiles][4],
-                                                const uint4 (&weights)[2][2], const DecodeActivations<Config>& activations,
-                                                int unit, int row, int lane) {
-  constexpr int kColumns = DecodeLayout<Config>::kColumnTiles;
-  float fresh[kColumns][4] = {};
-  float(&sum)[kColumns][4] = kBlock ? fresh : acc;
+__device__ __forceinline__ void decode_pass(DecodeAccumulator<Config, kBlock, kAType>& accumulator,
+                                            DecodeStream<Config, kBlock>& stream,
+                                            const DecodeConstants<Config, kBlock>& constants, int row, int lane) {
+  constexpr int kAhead = Config::kDepth - 1;
+#pragma unroll 1
+  for (; stream.more(); stream.advance()) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const uint4 upper = weights[0][half];
-    const uint4 lower = weights[1][half];
-    const uint32_t first[4] = {upper.x, lower.x, upper.y, lower.y};
-    const uint32_t second[4] = {upper.z, lower.z, upper.w, lower.w};
-#pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-      const uint4 a = activations.fragment(unit, half, c, lane);
-      ptx::mma_m16n8k32<Fp8Type::kE4m3, kAType>(sum[c], first, a.x, a.y);
-      ptx::mma_m16n8k32<Fp8Type::kE4m3, kAType>(sum[c], second, a.z, a.w);
+    for (int tile = 0; tile < Config::kTiles; ++tile) {
+      stream.start_weights(tile + kAhead);
+      if ((tile + kAhead) % Config::kTiles == 0) stream.start_a((tile + kAhead) / Config::kTiles);
+      ptx::cp_async_commit();
+      ptx::cp_async_wait<kAhead>();
+      if (tile == 0) {
+        __syncwarp();
+        accumulator.load(stream, lane);
+      }
+      uint4 weights[2][2];
+      stream.read_weights(weights);
+      if (stream.has_tile(tile)) {
+        accumulator.multiply(tile, weights, constants, stream.unit(), row + tile * DecodeStream<Config, kBlock>::kTileRows);
+      }
     }
-  }
-  if constexpr (kBlock) {
-    const float upper_scale = activations.scale_b(unit, row);
-    const float lower_scale = activations.scale_b(unit, row + 8);
-#pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-      const float left = activations.scale_a(unit, c * 8 + (lane & 3) * 2);
-      const float right = activations.scale_a(unit, c * 8 + (lane & 3) * 2 + 1);
-      acc[c][0] = fmaf(fresh[c][0], left * upper_scale, acc[c][0]);
-      acc[c][1] = fmaf(fresh[c][1], right * upper_scale, acc[c][1]);
-      acc[c][2] = fmaf(fresh[c][2], left * lower_scale, acc[c][2]);
-      acc[c][3] = fmaf(fresh[c][3], right * lower_scale, acc[c][3]);
-    }
-  }
-}
-
-// Brings the first rows of the block's share into L2, past what the warps fetch at once themselves. One lane asks: the
-// instruction takes its operands from uniform registers.
-template <class Config>
-__device__ __forceinline__ void decode_look_ahead(const DecodeParams& params, const DecodeShare<Config>& share, int warp) {
-  const int first_k = share.first_unit * kDecodeUnit;
-  const int bytes = min(share.units * kDecodeUnit, params.k - first_k);
-  if (bytes <= 0 || !ptx::elect_lane()) return;
-  const int end = min(share.end_row, share.first_row + params.ahead_rows);
-  for (int row = share.first_row + warp; row < end; row += Config::kWarps) {
-    ptx::bulk_prefetch_l2(params.b + row * params.ldb + first_k, bytes);
   }
 }
 
@@ -86,70 +64,64 @@ __global__ void __launch_bounds__(DecodeLayout<Config>::kThreads, Config::kOccup
     gemm_fp8_decode_kernel(const __grid_constant__ DecodeParams params) {
   using Layout = DecodeLayout<Config>;
   extern __shared__ __align__(128) unsigned char smem[];
-  int rank = 0;
-#if TILEWRIGHT_FP8_DECODE_HOPPER
+#if TILEWRIGHT_FP8_DECODE_DEPENDENT
   ptx::release_dependents();
-  if (Config::kCluster > 1) rank = static_cast<int>(ptx::cluster_block_rank());
 #endif
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const uint32_t base = ptx::shared_address(smem);
-  const DecodeShare<Config> share(params, static_cast<int>(blockIdx.x) / Config::kCluster, rank, warp);
-  DecodeStream<Config> stream(params, share, base, warp, lane);
-#pragma unroll 1
-  for (int i = 0; i < Config::kDepth - 1; ++i) stream.start();
-  const DecodeActivations<Config> activations(params, share, base);
-  if constexpr (kBlock) activations.fetch_constants(lane);
-#if TILEWRIGHT_FP8_DECODE_HOPPER
-  if (Config::kAheadKb > 0) decode_look_ahead(params, share, warp);
-  __syncwarp();
-  ptx::wait_for_dependencies();
-#endif
-  activations.template fetch<kBlock>(lane);
-  const DecodeSums<Config, kBlock> sums(params, share, base, rank);
+  const DecodeShare<Config> share(params, warp);
+  const DecodeConstants<Config, kBlock> constants(params, share, base);
+  const DecodeSums<Config, kBlock> sums(params, share, constants, base);
 
-  const int rounds = share.rounds();
-  int row = share.first_row + share.warp_n * 16 + (lane >> 2);
-  int buffer = 0;
-  int slot = 0;
 #pragma unroll 1
-  for (int round = 0; round < rounds; ++round, row += 16 * Layout::kWarpsN) {
-    float acc[Layout::kColumnTiles][4] = {};
-#pragma unroll 1
-    for (int unit = 0; unit < share.warp_units; ++unit) {
-      stream.start();
-      uint4 weights[2][2];
-      stream.take(weights);
-      decode_multiply<Config, kBlock, kAType>(acc, weights, activations, unit, row, lane);
+  for (int pass = share.first_row; pass < share.end_row; pass += Layout::kPassRows) {
+    const int row = pass + share.warp_n * 16 + (lane >> 2);
+    DecodeStream<Config, kBlock> stream(params, share, base, warp, lane, row);
+#pragma unroll
+    for (int step = 0; step < Config::kDepth - 1; ++step) {
+      stream.start_weights(step);
+      ptx::cp_async_commit();
     }
-    sums.leave(buffer, slot, acc, warp, lane);
-    if (++slot == Layout::kSlots || round + 1 == rounds) {
-      sums.finish(buffer, round + 1 - slot, slot);
-      buffer ^= 1;
-      slot = 0;
-    }
-  }
-#if TILEWRIGHT_FP8_DECODE_HOPPER
-  if (Config::kCluster > 1) ptx::cluster_sync();  // the others may still read this block's sums
+    if (pass == share.first_row) {
+      constants.fetch_weight_scales();
+#if TILEWRIGHT_FP8_DECODE_DEPENDENT
+      ptx::wait_for_dependencies();
 #endif
+    }
+#pragma unroll
+    for (int step = 0; step < Config::kDepth - 1; step += Config::kTiles) stream.start_a(step / Config::kTiles);
+    ptx::cp_async_commit();
+    if (pass == share.first_row) {
+      constants.fetch_others();
+      __syncthreads();
+    }
+    ptx::cp_async_wait<0>();
+
+    DecodeAccumulator<Config, kBlock, kAType> accumulator;
+    decode_pass(accumulator, stream, constants, row, lane);
+
+    ptx::cp_async_wait<0>();
+    const int tiles = (share.end_row - pass + 15) / 16;
+#pragma unroll
+    for (int first = 0; first < Config::kTiles; first += Layout::kSumsBatch) {
+      if (first * Layout::kWarpsN >= tiles) break;
+      __syncthreads();  // the rings, or the sums before these, are no longer read
+#pragma unroll
+      for (int slot = 0; slot < Layout::kSumsBatch; ++slot) {
+        if (first + slot >= Config::kTiles) break;
+        float sum[Layout::kColumnTiles][4];
+        accumulator.sum(first + slot, sum);
+        sums.leave(slot, sum, warp, lane);
+      }
+      __syncthreads();
+      sums.add_up(pass + first * Layout::kWarpsN * 16, min(tiles - first * Layout::kWarpsN, Layout::kSumsBatch * Layout::kWarpsN));
+    }
+    if (pass + Layout::kPassRows < share.end_row) __syncthreads();
+  }
 }
 
 }  // namespace kernels
-
-// How many clusters of a kernel run at once; asked once per device.
-class DecodeClusters {
- public:
-  cudaError_t get(const void* kernel, const host::ClusterLaunch& launch, int device, int& clusters) {
-    if (device < kMaxDevices && (clusters = known_[device].load(std::memory_order_relaxed)) > 0) return cudaSuccess;
-    const cudaError_t error = host::max_active_clusters(kernel, launch, device, clusters);
-    if (error == cudaSuccess && device < kMaxDevices) known_[device].store(clusters, std::memory_order_relaxed);
-    return error;
-  }
-
- private:
-  static constexpr int kMaxDevices = 64;
-  std::atomic<int> known_[kMaxDevices]{};
-};
 
 inline DecodeParams decode_params(const GemmFp8Args& args) {
   DecodeParams params{};
@@ -173,58 +145,32 @@ inline DecodeParams decode_params(const GemmFp8Args& args) {
   return params;
 }
 
-// Shares the rows out among at most `clusters` clusters and lays out shared memory; false when A does not fit.
-template <class Config>
-bool plan_decode(DecodeParams& params, int clusters, bool block) {
-  using Layout = DecodeLayout<Config>;
-  const int lots = static_cast<int>(ceil_div(params.n, kDecodeRowLot));
-  params.clusters = lots < clusters ? lots : clusters;
-  const int rows = static_cast<int>(ceil_div(lots, params.clusters)) * kDecodeRowLot;
-  const int part = static_cast<int>(ceil_div(params.units, Config::kCluster));
-  params.ahead_rows = Config::kAheadKb * 1024 / (part * kDecodeUnit);
-  params.scale_a_offset = Layout::kRingBytes + part * params.m * kDecodeUnit;
-  params.scale_b_offset = params.scale_a_offset + (block ? part * params.m * 4 : 0);
-  const int end = params.scale_b_offset + (block ? (rows / kScaleBlock + 2) * part * 4 : 0);
-  params.sums_offset = (end + 15) / 16 * 16;
-  const int a_bytes = params.sums_offset - Layout::kRingBytes;
-  const int buffers = ceil_div(rows, 16 * Layout::kWarpsN) <= Layout::kSlots ? 1 : 2;
-  params.exchange_offset = params.sums_offset + buffers * Layout::kBufferBytes;
-  params.smem_bytes = Layout::bytes(a_bytes, buffers);
-  return a_bytes <= Config::kAKb * 1024;
-}
-
 template <class Config, bool kBlock, Fp8Type kAType>
 cudaError_t launch_decode(const GemmFp8Args& args, DecodeParams params, cudaStream_t stream) {
   using Layout = DecodeLayout<Config>;
+  const int64_t slots = int64_t{args.num_sms} * Config::kPerSm;
+  const int blocks = static_cast<int>(args.n < slots ? args.n : slots);
+  const int64_t rows = ceil_div(args.n, blocks);
+  const int64_t scales = kBlock ? (rows / kScaleBlock + 2) * params.units : rows;
+  const int64_t constants = (Config::kMb + scales + (params.bias == nullptr ? 0 : rows)) * 4;
+  if (constants > Layout::kConstantsBytes) return cudaErrorNotSupported;
+  params.scale_b_offset = Layout::kConstantsOffset + Config::kMb * 4;
+  params.bias_offset = params.scale_b_offset + static_cast<int>(scales) * 4;
+
   static host::SmemOptIn opt_in;
-  static DecodeClusters known;
   const auto kernel = &kernels::gemm_fp8_decode_kernel<Config, kBlock, kAType>;
-  const void* address = reinterpret_cast<const void*>(kernel);
-  if (const cudaError_t error = opt_in.ensure(address, Layout::kBytes); error != cudaSuccess) return error;
+  cudaError_t error = opt_in.ensure(reinterpret_cast<const void*>(kernel), Layout::kBytes);
   int device = 0, major = 0;
-  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) error = cudaGetDevice(&device);
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (error != cudaSuccess) return error;
-  const bool hopper = major >= 9;
-  if (!hopper && Config::kCluster > 1) return cudaErrorNotSupported;
-
-  host::ClusterLaunch launch{dim3(Config::kCluster), dim3(Layout::kThreads), Layout::kBytes,
-                             static_cast<unsigned>(Config::kCluster), hopper};
-  int clusters = args.num_sms / Config::kCluster;
-  if (Config::kCluster > 1) {
-    int resident = 0;
-    if (error = known.get(address, launch, device, resident); error != cudaSuccess) return error;
-    clusters = clusters < resident ? clusters : resident;
-  }
-  clusters *= Config::kPerSm;
-  if (clusters < 1) return cudaErrorInvalidValue;
-  if (!plan_decode<Config>(params, clusters, kBlock)) return cudaErrorNotSupported;
-  launch.smem_bytes = params.smem_bytes;
-  launch.grid = dim3(static_cast<unsigned>(params.clusters) * Config::kCluster);
+  const host::ClusterLaunch launch{dim3(static_cast<unsigned>(blocks)), dim3(Layout::kThreads),
+                                   Layout::kConstantsOffset + static_cast<int>(constants), 1, major >= 9};
   return host::launch_cluster_kernel(kernel, launch, stream, params);
 }
 
-// cudaErrorNotSupported: groups, M above kMb, K of 0 or too long for the shared memory of the tile.
+// Takes M up to kMb, every N, K % 16 == 0 (Scaling::kBlock: K % 128 == 0); cudaErrorNotSupported for more rows, for groups, for
+// K == 0, and where the scales of a block of the grid exceed 16 KB of shared memory.
 template <>
 struct EngineLauncher<Engine::kDecode> {
   template <class Config>
@@ -236,7 +182,7 @@ struct EngineLauncher<Engine::kDecode> {
     if (args.grouping != Grouping::kNone || args.m > Config::kMb || args.k == 0 || args.n > (int64_t{1} << 30)) {
       return cudaErrorNotSupported;
     }
-    if (args.num_sms < Config::kCluster) return cudaErrorInvalidValue;
+    if (args.num_sms < 1) return cudaErrorInvalidValue;
     const DecodeParams params = decode_params(args);
     const bool e5m2 = args.a_type == Fp8Type::kE5m2;
     if (args.scaling == Scaling::kBlock) {

@@ -9,42 +9,41 @@ namespace tilewright::gemm_fp8 {
 
 // Bytes of k that a warp takes from 16 rows of the weight in one step: also what one scale of Scaling::kBlock covers.
 constexpr int kDecodeUnit = 128;
-// Rows are shared out among clusters in lots of this many.
-constexpr int kDecodeRowLot = 4;
 
-// Dynamic shared memory, in this order: the rings of the warps, the block's part of A, the scales of Scaling::kBlock (of A,
-// then of the weights), the sums of the warps, and what blocks of a cluster read from each other.
+// Dynamic shared memory, in this order: the rings of the warps, of weights and of A; then scales and bias. Once a pass over k
+// is done the sums of the warps lie over the rings.
 //
-// Tile fields: kMb rows of A at most; kWarps in a block, kWarpsK of them along k; kDepth steps of 2 KB that a warp keeps in
-// flight; kOccupancy blocks that must fit a multiprocessor; kCluster blocks that share rows and split k; kPerSm blocks of the
-// grid to a multiprocessor; kAKb shared memory for A and its scales; kAheadKb of a block's weights brought into L2 early.
+// Tile fields: kMb rows of A at most; kWarps in a block, kWarpsK of them along k; kTiles of 16 weight rows that a warp
+// multiplies at a time; kDepth steps of 2 KB that it keeps in flight; kOccupancy blocks that must fit a multiprocessor;
+// kPerSm blocks of the grid to a multiprocessor.
 template <class Tile>
 struct DecodeLayout {
   static constexpr int kThreads = Tile::kWarps * 32;
   static constexpr int kWarpsN = Tile::kWarps / Tile::kWarpsK;
   static constexpr int kColumnTiles = Tile::kMb / 8;
+  static constexpr int kPassRows = 16 * kWarpsN * Tile::kTiles;
   static_assert(Tile::kMb % 8 == 0 && Tile::kMb >= 8 && Tile::kMb <= 64, "columns of A come eight at a time");
   static_assert(kWarpsN * Tile::kWarpsK == Tile::kWarps && Tile::kWarps <= 32, "warps are shared out evenly");
   static_assert(Tile::kDepth >= 2 && Tile::kDepth <= 16, "one step is multiplied while others are under way");
-  static_assert(Tile::kCluster >= 1 && Tile::kCluster <= 8, "portable cluster sizes");
+  static_assert(Tile::kTiles >= 1 && Tile::kTiles <= 16, "sums of all tiles are in registers");
 
   static constexpr int kStepBytes = 16 * kDecodeUnit;
-  static constexpr int kWarpRingBytes = Tile::kDepth * kStepBytes;
-  static constexpr int kRingBytes = Tile::kWarps * kWarpRingBytes;
+  static constexpr int kWeightRingBytes = Tile::kDepth * kStepBytes;
+  // Of A: the unit in use and those that the steps in flight belong to, each with its scales.
+  static constexpr int kASlots = (Tile::kDepth - 1 + Tile::kTiles - 1) / Tile::kTiles + 1;
+  static constexpr int kASlotBytes = Tile::kMb * (kDecodeUnit + 4);
+  static constexpr int kWarpRingBytes = kWeightRingBytes + kASlots * kASlotBytes;
+  static constexpr int kConstantsOffset = Tile::kWarps * kWarpRingBytes;
+  static constexpr int kConstantsBytes = 16 * 1024;  // at most
+  static constexpr int kBytes = kConstantsOffset + kConstantsBytes;
+  static_assert(kBytes <= 227 * 1024, "the most that a block may have on sm_90");
 
-  // Tiles of 16 rows that a warp finishes between two meetings of the block.
-  static constexpr int kSlots = Tile::kMb <= 8 ? 4 : Tile::kMb <= 32 ? 2 : 1;
   // A warp's sums of a tile: kMb rows of 16, the pitch spreads a fragment's elements over the banks.
   static constexpr int kSumPitch = 20;
   static constexpr int kSumBytes = Tile::kMb * kSumPitch * 4;
-  static constexpr int kBufferBytes = kSlots * Tile::kWarps * kSumBytes;
-  static constexpr int kExchangeBytes = Tile::kCluster > 1 ? kSlots * kWarpsN * Tile::kMb * 16 * 4 : 0;
-
-  // For `a_bytes` of A and scales and one or two buffers of sums; one is enough where the block meets once.
-  static constexpr int bytes(int a_bytes, int buffers) {
-    return kRingBytes + a_bytes + buffers * (kBufferBytes + kExchangeBytes);
-  }
-  static constexpr int kBytes = bytes(Tile::kAKb * 1024, 2);
+  static constexpr int kSumsRoom = kConstantsOffset / (Tile::kWarps * kSumBytes);
+  static constexpr int kSumsBatch = kSumsRoom < Tile::kTiles ? kSumsRoom : Tile::kTiles;  // tiles of a warp added up at a time
+  static_assert(kSumsBatch >= 1, "the sums of a tile fit over the rings");
 };
 
 struct DecodeParams {
@@ -57,14 +56,9 @@ struct DecodeParams {
   int64_t lda, ldb, ldo;
   int64_t scale_a_m, scale_a_k, scale_b_n, scale_b_k;
   int m, n, k;
-  int units;          // of k, the last one perhaps not whole
-  int clusters;       // in the grid
-  int scale_a_offset; // in shared memory
-  int scale_b_offset;
-  int sums_offset;
-  int exchange_offset;
-  int smem_bytes;
-  int ahead_rows;     // of each block that are brought into L2 early
+  int units;           // of k, the last one perhaps not whole
+  int scale_b_offset;  // in shared memory, fp32
+  int bias_offset;
 };
 
 }  // namespace tilewright::gemm_fp8

@@ -1,7 +1,7 @@
-// The weights of a decode warp of gemm_fp8 as they stream through its ring, and A in shared memory.
+// The operands of a decode warp of gemm_fp8 as they stream through its rings.
 //
 // A product does not depend on the order of k as long as both operands agree on it. Of each 64 bytes of a row, lane t of a
-// quad owns 16 t .. 16 t + 15: one load of weights, one of A, two multiplications.
+// quad owns 16 t .. 16 t + 15: one load of weights and one of A from shared memory for 64 of k.
 #pragma once
 
 #include <cstdint>
@@ -16,173 +16,127 @@ namespace tilewright::gemm_fp8::kernels {
 // What a block, and in it a warp, has to do.
 template <class Config>
 struct DecodeShare {
-  using Layout = DecodeLayout<Config>;
-  int first_row, end_row;    // of the weight
-  int first_unit, units;     // of k: the block's
-  int warp_unit, warp_units; // the warp's, counted from the block's first
+  int first_row, end_row;  // of the weight
   int warp_k, warp_n;
+  int first_unit, units;  // of k: the warp's
 
-  __device__ __forceinline__ DecodeShare(const DecodeParams& params, int cluster, int rank, int warp) {
-    const int64_t lots = (params.n + kDecodeRowLot - 1) / kDecodeRowLot;
-    first_row = static_cast<int>(lots * cluster / params.clusters) * kDecodeRowLot;
-    end_row = min(params.n, static_cast<int>(lots * (cluster + 1) / params.clusters) * kDecodeRowLot);
-    first_unit = params.units * rank / Config::kCluster;
-    units = params.units * (rank + 1) / Config::kCluster - first_unit;
+  __device__ __forceinline__ DecodeShare(const DecodeParams& params, int warp) {
+    const int block = static_cast<int>(blockIdx.x);
+    const int blocks = static_cast<int>(gridDim.x);
+    first_row = static_cast<int>(int64_t{params.n} * block / blocks);
+    end_row = static_cast<int>(int64_t{params.n} * (block + 1) / blocks);
     warp_k = warp % Config::kWarpsK;
     warp_n = warp / Config::kWarpsK;
-    warp_unit = units * warp_k / Config::kWarpsK;
-    warp_units = units * (warp_k + 1) / Config::kWarpsK - warp_unit;
-  }
-
-  // Rounds of kWarpsN tiles of 16 rows.
-  __device__ __forceinline__ int rounds() const {
-    constexpr int kRows = 16 * Layout::kWarpsN;
-    return (end_row - first_row + kRows - 1) / kRows;
+    first_unit = params.units * warp_k / Config::kWarpsK;
+    units = params.units * (warp_k + 1) / Config::kWarpsK - first_unit;
   }
 };
 
-// Walks over a warp's steps in order: all its units of a tile, then the next tile; a step is 128 bytes of k from 16 rows.
-// Steps pass through the warp's ring; a lane copies and reads its own bytes only, so no warp waits for another.
-template <class Config>
+// The steps of a pass in order: kTiles tiles of 16 rows of one unit of k, then the next unit. The weights of a step are one
+// group of copies, and A's part of a unit goes with those of its first tile. Of weights a lane copies and reads its own bytes
+// only; A is the warp's. Steps are named by the unit that the warp is at and a number from its first tile on.
+template <class Config, bool kBlock>
 class DecodeStream {
  public:
   using Layout = DecodeLayout<Config>;
+  static constexpr int kTileRows = 16 * Layout::kWarpsN;  // from a tile of the warp to its next
 
+  // `row`: this lane's first weight row in the first tile of the pass.
   __device__ __forceinline__ DecodeStream(const DecodeParams& params, const DecodeShare<Config>& share, uint32_t base,
-                                          int warp, int lane)
-      : first_(base + warp * Layout::kWarpRingBytes + lane * 16), fill_(first_), read_(first_) {
-    const int row = share.first_row + share.warp_n * 16 + (lane >> 2);
-    const int k = (share.first_unit + share.warp_unit) * kDecodeUnit + (lane & 3) * 16;
+                                          int warp, int lane, int row)
+      : params_(params), lane_(lane), units_left_(share.units), unit_(share.first_unit) {
+    weights_ = base + warp * Layout::kWarpRingBytes;
+    a_ = weights_ + Layout::kWeightRingBytes;
+    const int k = unit_ * kDecodeUnit + (lane & 3) * 16;
     upper_ = params.b + row * params.ldb + k;
-    row_bytes_ = static_cast<int>(params.ldb);
-    rows_left_ = share.warp_units > 0 ? share.end_row - row : 0;
+    rows_left_ = share.end_row - row;
     k_left_ = params.k - k;
-    units_ = unit_left_ = share.warp_units;
   }
 
-  // Starts the copy of the next step; past the last one nothing is read.
-  __device__ __forceinline__ void start() {
-    const uint8_t* lower = upper_ + int64_t{row_bytes_} * 8;
-    const int upper_bytes = rows_left_ > 0 ? 16 : 0;
-    const int lower_bytes = rows_left_ > 8 ? 16 : 0;
-    const bool first = k_left_ > 0, second = k_left_ > 64;
-    ptx::cp_async_stream_16(fill_, upper_, first ? upper_bytes : 0);
-    ptx::cp_async_stream_16(fill_ + 512, upper_ + 64, second ? upper_bytes : 0);
-    ptx::cp_async_stream_16(fill_ + 1024, lower, first ? lower_bytes : 0);
-    ptx::cp_async_stream_16(fill_ + 1536, lower + 64, second ? lower_bytes : 0);
-    ptx::cp_async_commit();
-    fill_ = advanced(fill_);
-    upper_ += kDecodeUnit;
-    k_left_ -= kDecodeUnit;
-    if (--unit_left_ == 0) {
-      unit_left_ = units_;
-      k_left_ += units_ * kDecodeUnit;
-      upper_ += int64_t{row_bytes_} * (16 * Layout::kWarpsN) - units_ * kDecodeUnit;
-      rows_left_ -= 16 * Layout::kWarpsN;
-    }
+  // Starts the copy of the weights of step `step`; past the last unit and the last row nothing is read.
+  __device__ __forceinline__ void start_weights(int step) {
+    const int unit = step / Config::kTiles;
+    const int tile = step % Config::kTiles;
+    const uint8_t* upper = upper_ + params_.ldb * (tile * kTileRows) + unit * kDecodeUnit;
+    const uint8_t* lower = upper + params_.ldb * 8;
+    const bool any = unit < units_left_;
+    const int upper_bytes = any && rows_left_ > tile * kTileRows ? 16 : 0;
+    const int lower_bytes = any && rows_left_ > tile * kTileRows + 8 ? 16 : 0;
+    const bool first = k_left_ > unit * kDecodeUnit;
+    const bool second = k_left_ > unit * kDecodeUnit + 64;
+    const uint32_t target = weights_ + fill_ + lane_ * 16;
+    ptx::cp_async_stream_16(target, upper, first ? upper_bytes : 0);
+    ptx::cp_async_stream_16(target + 512, upper + 64, second ? upper_bytes : 0);
+    ptx::cp_async_stream_16(target + 1024, lower, first ? lower_bytes : 0);
+    ptx::cp_async_stream_16(target + 1536, lower + 64, second ? lower_bytes : 0);
+    fill_ = fill_ + Layout::kStepBytes == Layout::kWeightRingBytes ? 0 : fill_ + Layout::kStepBytes;
   }
 
-  // Waits for the oldest step under way and reads it: [row g or g + 8][64 bytes of k].
-  __device__ __forceinline__ void take(uint4 (&weights)[2][2]) {
-    ptx::cp_async_wait<Config::kDepth - 1>();
+  // Starts the copy of A's part of the unit `ahead` units on. Rows and bytes that do not exist become zeros.
+  __device__ __forceinline__ void start_a(int ahead) {
+    const uint32_t slot = a_ + a_fill_;
+    const bool any = ahead < units_left_;
+    const int row = lane_ >> 3;
+    const int k = (unit_ + ahead) * kDecodeUnit + (lane_ & 7) * 16;
+    const uint8_t* source = params_.a + row * params_.lda + k;
+    const uint32_t target = slot + (lane_ >> 2 & 1) * (Config::kMb * 64) + row * 64 + (lane_ & 3) * 16;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) weights[i / 2][i % 2] = ptx::lds_128(read_ + i * 512);
-    read_ = advanced(read_);
-  }
-
- private:
-  __device__ __forceinline__ uint32_t advanced(uint32_t place) const {
-    const uint32_t next = place + Layout::kStepBytes;
-    return next == first_ + Layout::kWarpRingBytes ? first_ : next;
-  }
-
-  uint32_t first_, fill_, read_;
-  const uint8_t* upper_;
-  int row_bytes_;
-  int rows_left_;  // from row g of the tile to the end
-  int k_left_;     // from the lane's bytes on
-  int units_, unit_left_;
-};
-
-// The block's part of A in shared memory: unit after unit; of a unit, two halves of 64 bytes; of a half, the rows of A.
-// Scales of Scaling::kBlock: of A, of each unit the rows; of the weights, of each 128 rows from the block's first on the units.
-template <class Config>
-class DecodeActivations {
- public:
-  using Layout = DecodeLayout<Config>;
-
-  __device__ __forceinline__ DecodeActivations(const DecodeParams& params, const DecodeShare<Config>& share, uint32_t base)
-      : params_(params),
-        share_(share),
-        a_(base + Layout::kRingBytes + share.warp_unit * params.m * kDecodeUnit),
-        scale_a_(base + params.scale_a_offset + share.warp_unit * params.m * 4),
-        scale_b_(base + params.scale_b_offset + share.warp_unit * 4) {}
-
-  // The warps of this part of k fetch together: the scales of the weights, before the kernels this one depends on are done.
-  __device__ __forceinline__ void fetch_constants(int lane) const {
-    const int first = share_.first_row / kDecodeUnit;
-    const int count = (share_.end_row - 1) / kDecodeUnit - first + 1;
-    for (int i = 0; i < count; ++i) {
-      const float* row = params_.scale_b + (first + i) * params_.scale_b_n;
-      for (int unit = share_.warp_n * 32 + lane; unit < share_.warp_units; unit += 32 * Layout::kWarpsN) {
-        const int index = share_.first_unit + share_.warp_unit + unit;
-        ptx::sts_float(scale_b_ + (i * share_.units + unit) * 4, __ldg(row + index * params_.scale_b_k));
-      }
+    for (int m = 0; m < Config::kMb; m += 4) {
+      const bool present = any && row + m < params_.m && k < params_.k;
+      ptx::cp_async_16(target + m * 64, source + m * params_.lda, present ? 16 : 0);
     }
-  }
-
-  // A and its scales, afterwards.
-  template <bool kBlock>
-  __device__ __forceinline__ void fetch(int lane) const {
-    constexpr int kLanes = 32 * Layout::kWarpsN;
-    const int first_unit = share_.first_unit + share_.warp_unit;
-    const int left = params_.k - first_unit * kDecodeUnit;
-    const uint8_t* row = params_.a + first_unit * kDecodeUnit;
-    for (int m = 0; m < params_.m; ++m, row += params_.lda) {
-#pragma unroll 2
-      for (int piece = share_.warp_n * 32 + lane; piece < share_.warp_units * 8; piece += kLanes) {
-        const uint32_t place = a_ + ((piece >> 2) * params_.m + m) * 64 + (piece & 3) * 16;
-        ptx::cp_async_16(place, row + piece * 16, piece * 16 < left ? 16 : 0);
-      }
-    }
-    ptx::cp_async_commit();
     if constexpr (kBlock) {
-      for (int m = 0; m < params_.m; ++m) {
-        const float* scale = params_.scale_a + m * params_.scale_a_m;
-        for (int unit = share_.warp_n * 32 + lane; unit < share_.warp_units; unit += kLanes) {
-          ptx::sts_float(scale_a_ + (unit * params_.m + m) * 4, scale[(first_unit + unit) * params_.scale_a_k]);
+#pragma unroll
+      for (int m = 0; m < Config::kMb; m += 32) {
+        const bool present = any && lane_ + m < params_.m;
+        const float* scale =
+            params_.scale_a + (lane_ + m) * params_.scale_a_m + int64_t{unit_ + ahead} * params_.scale_a_k;
+        if (lane_ + m < Config::kMb) {
+          ptx::cp_async_4(slot + Config::kMb * kDecodeUnit + (lane_ + m) * 4, scale, present ? 4 : 0);
         }
       }
     }
-    ptx::cp_async_wait<0>();
-    if (Layout::kWarpsN == 1) {
-      __syncwarp();
-    } else {
-      __syncthreads();
-    }
+    a_fill_ = a_fill_ + Layout::kASlotBytes == Layout::kASlots * Layout::kASlotBytes ? 0 : a_fill_ + Layout::kASlotBytes;
   }
 
-  // The fragment of rows 8 * `tile` .. + 7, half `half` of the warp's unit `unit`; rows past the last are zeros.
-  __device__ __forceinline__ uint4 fragment(int unit, int half, int tile, int lane) const {
-    const int row = tile * 8 + (lane >> 2);
-    if (row >= params_.m) return {0, 0, 0, 0};
-    return ptx::lds_128(a_ + ((unit * 2 + half) * params_.m + row) * 64 + (lane & 3) * 16);
+  // The weights of the oldest step that has not been read, once its group is done: [row g or g + 8][64 bytes of k].
+  __device__ __forceinline__ void read_weights(uint4 (&weights)[2][2]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) weights[i / 2][i % 2] = ptx::lds_128(weights_ + read_ + lane_ * 16 + i * 512);
+    read_ = read_ + Layout::kStepBytes == Layout::kWeightRingBytes ? 0 : read_ + Layout::kStepBytes;
   }
 
-  __device__ __forceinline__ float scale_a(int unit, int row) const {
-    return row < params_.m ? ptx::lds_float(scale_a_ + (unit * params_.m + row) * 4) : 0.0f;
+  // Half `half` of the current unit of rows 8 * `tile` .. + 7 of A.
+  __device__ __forceinline__ uint4 read_a(int half, int tile) const {
+    return ptx::lds_128(a_ + a_read_ + half * (Config::kMb * 64) + tile * 512 + lane_ * 16);
   }
 
-  // Of weight row `row`, which may lie past the end.
-  __device__ __forceinline__ float scale_b(int unit, int row) const {
-    const int block = min(row, share_.end_row - 1) / kDecodeUnit - share_.first_row / kDecodeUnit;
-    return ptx::lds_float(scale_b_ + (block * share_.units + unit) * 4);
+  // The scale of row `row` of A in the current unit.
+  __device__ __forceinline__ float read_scale_a(int row) const {
+    return ptx::lds_float(a_ + a_read_ + Config::kMb * kDecodeUnit + row * 4);
+  }
+
+  __device__ __forceinline__ int unit() const { return unit_; }
+  __device__ __forceinline__ bool more() const { return units_left_ > 0; }
+  __device__ __forceinline__ bool has_tile(int tile) const { return rows_left_ + (lane_ >> 2) > tile * kTileRows; }
+
+  __device__ __forceinline__ void advance() {
+    upper_ += kDecodeUnit;
+    k_left_ -= kDecodeUnit;
+    --units_left_;
+    ++unit_;
+    a_read_ = a_read_ + Layout::kASlotBytes == Layout::kASlots * Layout::kASlotBytes ? 0 : a_read_ + Layout::kASlotBytes;
   }
 
  private:
   const DecodeParams& params_;
-  const DecodeShare<Config>& share_;
-  uint32_t a_, scale_a_, scale_b_;
+  int lane_;
+  int units_left_, unit_;
+  uint32_t weights_, a_;
+  int fill_ = 0, read_ = 0, a_fill_ = 0, a_read_ = 0;
+  const uint8_t* upper_;
+  int rows_left_;  // from row g of the pass's first tile to the end
+  int k_left_;     // from the lane's bytes on
 };
 
 }  // namespace tilewright::gemm_fp8::kernels

@@ -10,6 +10,45 @@
 
 namespace tilewright::ptx {
 
+// Whether the tensor cores of the architecture multiply 8-bit operands in warp-level instructions.
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200)
+constexpr bool kNativeFp8Mma = true;
+#else
+constexpr bool kNativeFp8Mma = false;
+#endif
+
+// Four fp8 values as f16, exactly: the first two in .x, the lower in the lower half-word.
+template <Fp8Type kType>
+__device__ __forceinline__ uint2 unpack_fp8x4(uint32_t word);
+
+template <>
+__device__ __forceinline__ uint2 unpack_fp8x4<Fp8Type::kE4m3>(uint32_t word) {
+  uint2 pairs;
+  asm("{\n"
+      ".reg .b16 low, high;\n"
+      "mov.b32 {low, high}, %2;\n"
+      "cvt.rn.f16x2.e4m3x2 %0, low;\n"
+      "cvt.rn.f16x2.e4m3x2 %1, high;\n"
+      "}"
+      : "=r"(pairs.x), "=r"(pairs.y)
+      : "r"(word));
+  return pairs;
+}
+
+template <>
+__device__ __forceinline__ uint2 unpack_fp8x4<Fp8Type::kE5m2>(uint32_t word) {
+  uint2 pairs;
+  asm("{\n"
+      ".reg .b16 low, high;\n"
+      "mov.b32 {low, high}, %2;\n"
+      "cvt.rn.f16x2.e5m2x2 %0, low;\n"
+      "cvt.rn.f16x2.e5m2x2 %1, high;\n"
+      "}"
+      : "=r"(pairs.x), "=r"(pairs.y)
+      : "r"(word));
+  return pairs;
+}
+
 // acc[16 x 8] += a[16 x 32] * b[32 x 8]. With g = lane / 4 and t = lane % 4, each register holding four neighbours in k:
 //   a[0] row g, k 4t   a[1] row g + 8, k 4t   a[2] row g, k 4t + 16   a[3] row g + 8, k 4t + 16
 //   b0 k 4t, column g   b1 k 4t + 16, column g
