@@ -21,6 +21,7 @@ VERBS = {
     "matrix": "Show the support matrix: arch x family x engine x status.",
     "model": "Predict the throughput of tcgen05 tiles on a chip from published figures.",
     "resources": "Show what each tile needs on each arch: shared memory, registers, tensor memory.",
+    "emulate": "Run kernels on the host under random schedules and report what goes wrong.",
     "render": "Generate the sources of the build, or check the committed ones.",
     "calibrate": "Measure what a layer could choose, and write the rules that the times defend.",
     "new-arch": "Add an arch profile and put it into the sections of a similar arch.",

@@ -1,6 +1,7 @@
 """Problems of gemm_4bit.
 
-Words: quant_type nf4 | fp4 | e2m1, blocksize, nested 0 | 1, bias 0 | 1, pad (elements between rows of A), engine.
+Words: quant_type nf4 | fp4 | e2m1, blocksize, nested 0 | 1, bias 0 | 1, pad (elements between rows of A),
+layout bitsandbytes | prepacked.
 """
 
 from __future__ import annotations
@@ -41,8 +42,12 @@ def make_case(library: Library, problem: Problem, multiprocessors: int) -> Case:
         "quant_type": QUANT_TYPES[quant_type],
         "num_sms": multiprocessors,
         "a": library.upload("a", padded(a_stored, k + pad), dependent=True, alignment=16),
-        "b": library.upload("b", pack_nibbles(codes.reshape(-1), not e2m1), alignment=16),
     }
+    packed = pack_nibbles(codes.reshape(-1), not e2m1)
+    if problem.word("layout", "bitsandbytes") == "prepacked":
+        packed = prepack(packed.reshape(n, k // 2))
+        arguments["layout"] = 1
+    arguments["b"] = library.upload("b", packed, alignment=16)
     blocks = -(-n * k // blocksize)
     if e2m1:
         scale = _e2m1_scales(library, arguments, random, n, k, exact)
@@ -65,6 +70,13 @@ def make_case(library: Library, problem: Problem, multiprocessors: int) -> Case:
         expected = wide(narrow(expected, problem.dtype), problem.dtype)
         bound = np.zeros_like(expected)
     return Case(arguments, reset, result, expected, bound, exact, np.ones((m, n), bool))
+
+
+def prepack(rows: np.ndarray) -> np.ndarray:
+    """Packed rows [n, k / 2] in the order of WeightLayout::kPrepacked."""
+    n, width = rows.shape
+    blocks = rows.reshape(n // 16, 2, 8, width // 32, 8, 4)  # row = 16 i + 8 h + g, byte = 32 j + 4 w + t
+    return np.ascontiguousarray(blocks.transpose(0, 3, 2, 5, 1, 4)).reshape(-1)
 
 
 def _e2m1_scales(library: Library, arguments: dict[str, int], random: np.random.Generator, n: int, k: int, exact: bool) -> np.ndarray:

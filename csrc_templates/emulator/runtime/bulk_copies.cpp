@@ -150,9 +150,10 @@ void fence_proxy_async(Place) {
 }
 
 void bulk_load(uint32_t destination, const void* source, uint32_t bytes, uint32_t barrier_address, Place place) {
-  if (bytes % 16 != 0 || bytes == 0 || reinterpret_cast<uintptr_t>(source) % 16 != 0) {
+  if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(source) % 16 != 0) {
     fail(Detector::kAlignment, format("bulk copy of %u bytes from %p", bytes, source), place);
   }
+  if (bytes == 0) return;
   const SharedPlace at = locate(block(), destination, bytes, 16, place);
   Barrier& barrier = barrier_at(barrier_address, place);
   if (barrier.block != at.block) fail(Detector::kBarrier, "a bulk copy counts at a barrier of another block", place);

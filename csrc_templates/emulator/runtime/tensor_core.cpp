@@ -111,14 +111,14 @@ class Multiply : public Operation {
     TensorMemory& memory = tensor_memory(*work.pair[v]);
     const int n = work.instruction.n;
     const int k = work.instruction.k_bytes * (work.a_kind == Kind::kE2m1 ? 2 : 1);
-    std::vector<float> a = (*work.a_values)[v];
+    const std::vector<float>& a = (*work.a_values)[v];
     static std::vector<float> b;  // [k][n]
     b.resize(static_cast<size_t>(k) * n);
     for (int column = 0; column < n; ++column) {
       const float* row = b_halves[column / (n / 2)].data() + static_cast<size_t>(column % (n / 2)) * k;
+      float scale = 1.0f;
       for (int i = 0; i < k; ++i) {
-        float scale = 1.0f;
-        if (work.scales.used) {
+        if (work.scales.used && i % 16 == 0) {
           scale = scale_at(memory, column % 32, work.scales.b + static_cast<uint32_t>(column / 32), n / 32,
                            work.instruction.scale_byte_b + i / 16);
         }
@@ -128,11 +128,12 @@ class Multiply : public Operation {
     std::vector<float> sum(n);
     for (int r = 0; r < 128; ++r) {
       std::fill(sum.begin(), sum.end(), 0.0f);
+      float scale = 1.0f;
       for (int i = 0; i < k; ++i) {
-        float left = a[static_cast<size_t>(r) * k + i];
-        if (work.scales.used) {
-          left *= scale_at(memory, r, work.scales.a + static_cast<uint32_t>(r / 32), 4, work.instruction.scale_byte_a + i / 16);
+        if (work.scales.used && i % 16 == 0) {
+          scale = scale_at(memory, r, work.scales.a + static_cast<uint32_t>(r / 32), 4, work.instruction.scale_byte_a + i / 16);
         }
+        const float left = a[static_cast<size_t>(r) * k + i] * scale;
         const float* right = b.data() + static_cast<size_t>(i) * n;
         for (int column = 0; column < n; ++column) sum[column] += left * right[column];
       }

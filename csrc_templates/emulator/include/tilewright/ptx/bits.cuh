@@ -26,7 +26,7 @@ inline uint32_t merge_masked(uint32_t word, uint32_t other) {
 }
 
 template <class T>
-inline T* opaque(T* value) {
+inline T opaque(T value) {
   return value;
 }
 
