@@ -19,7 +19,9 @@ INSTRUCTIONS: Mapping[str, re.Pattern[str]] = {
     "simt": re.compile(r"FFMA|FADD|HFMA2"),
     "mma_m16n8k16": re.compile(r"HMMA\.16816"),
     "decode": re.compile(r"HMMA\.16816"),
-    "wgmma": re.compile(r"HGMMA"),
+    "mma_m16n8k32": re.compile(r"QMMA\.16832|HMMA\.16816"),  # archs without 8-bit mma.sync multiply in 16 bits
+    "mma_block_scaled": re.compile(r"OMMA\.SF"),
+    "wgmma": re.compile(r"[HQ]GMMA"),
     "tcgen05": re.compile(r"UTC\w*MMA"),
 }
 """What the kernels of an engine are made of. An engine that is missing here is reported as not checked."""
