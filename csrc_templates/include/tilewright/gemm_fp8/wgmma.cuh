@@ -25,12 +25,12 @@ __device__ __forceinline__ void wgmma_consume(const WgmmaParams& params, const W
   using Geometry = WgmmaGeometry<Config>;
   const int member = Config::kPingpong ? 0 : consumer;
   const int next = consumer + 1 == Config::kConsumers ? 0 : consumer + 1;
-  const auto turn_barrier = [](int of) { return 2 + Config::kConsumers + of; };
-  const WgmmaConsumer<Config, kE5m2> multiplier(params, shared, place, member);
+  using Consumer = WgmmaConsumer<Config, kE5m2>;
+  const Consumer multiplier(params, shared, place, member);
   WgmmaEpilogue<Config> epilogue(params, shared, map_out, consumer, member);
   WgmmaRing<Config::kStages> ring;
   WgmmaWork work;
-  if (Config::kPingpong && next == 0) ptx::named_barrier_arrive(turn_barrier(0), 256);
+  if ((Config::kPingpong || Consumer::kTakesTurns) && next == 0) ptx::named_barrier_arrive(Consumer::turn_barrier(0), 256);
   for (int turn = 0; schedule.take(work); turn = turn + 1 == Config::kConsumers ? 0 : turn + 1) {
     if constexpr (Config::kPingpong) {
       if (turn != consumer) {
@@ -41,9 +41,10 @@ __device__ __forceinline__ void wgmma_consume(const WgmmaParams& params, const W
     const WgmmaFactors<Config> factors(params, work, member);
     float acc[Geometry::kXBlocks][Geometry::kYRows / 2];
     // A phase of a full barrier is told by its parity: nobody may wait for a stage before the stages ahead of it are full.
-    if (Config::kPingpong) ptx::named_barrier_sync(turn_barrier(consumer), 256);
-    multiplier.multiply(acc, ring, work);
-    if (Config::kPingpong) ptx::named_barrier_arrive(turn_barrier(next), 256);
+    if (Config::kPingpong) ptx::named_barrier_sync(Consumer::turn_barrier(consumer), 256);
+    multiplier.multiply(acc, ring, work, [&] {
+      if (Config::kPingpong) ptx::named_barrier_arrive(Consumer::turn_barrier(next), 256);
+    });
     if (Config::kSplitK == 1 || !work.split) {
       epilogue.store(acc, work, factors);
       continue;

@@ -6,6 +6,7 @@
 #include "tilewright/gemm_fp8/wgmma_schedule.cuh"
 #include "tilewright/ptx/lds.cuh"
 #include "tilewright/ptx/mbarrier.cuh"
+#include "tilewright/ptx/warpgroup.cuh"
 #include "tilewright/ptx/wgmma.cuh"
 #include "tilewright/ptx/wgmma_fp8.cuh"
 
@@ -77,20 +78,33 @@ class WgmmaConsumer {
   // `member` is this warpgroup's place among those that share its tiles.
   __device__ __forceinline__ WgmmaConsumer(const WgmmaParams& params, const WgmmaShared<Config>& shared,
                                            WgmmaPlace<Config> place, int member)
-      : params_(params), shared_(shared), place_(place), first_(member * kXBlocks * 64) {}
+      : params_(params), shared_(shared), place_(place), first_(uniform(member * kXBlocks * 64)) {}
 
-  // acc = the work's part of k.
-  __device__ __forceinline__ void multiply(Accumulators& acc, Ring& ring, const WgmmaWork& work) const {
+  // acc = the work's part of k. Without kPromote, calls `all_full()` once, when the last of its stages is full.
+  template <class AllFull>
+  __device__ __forceinline__ void multiply(Accumulators& acc, Ring& ring, const WgmmaWork& work, AllFull all_full) const {
     clear(acc);
-    if (work.first_step >= work.end_step) return;
-    if constexpr (Config::kPromote) {
-      multiply_promoted(acc, ring, work);
+    const int steps = uniform(work.end_step - work.first_step);
+    if (steps <= 0) return;
+    ring.slot = uniform(ring.slot);
+    if constexpr (!Config::kPromote) {
+      multiply_straight(acc, ring, steps, all_full);
     } else {
-      multiply_straight(acc, ring, work);
+      multiply_promoted(acc, ring, steps);
     }
   }
 
+  // Hardware barriers 2 + kConsumers and up: whose turn it is.
+  static __device__ __forceinline__ int turn_barrier(int of) { return 2 + Config::kConsumers + of; }
+
+  static constexpr bool kTakesTurns = Config::kPromote && Geometry::kTeam == 2;
+
  private:
+  // `value`, the same in all lanes, where the compiler sees it: descriptors are then counted up in uniform registers.
+  static __device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
+
+  __device__ __forceinline__ int member() const { return first_ / (kXBlocks * 64); }
+
   static __device__ __forceinline__ void clear(Accumulators& acc) {
 #pragma unroll
     for (int x = 0; x < kXBlocks; ++x) {
@@ -115,10 +129,12 @@ class WgmmaConsumer {
   }
 
   // Sums stay in the tensor core; the stage before is given back while this one multiplies.
-  __device__ __forceinline__ void multiply_straight(Accumulators& acc, Ring& ring, const WgmmaWork& work) const {
+  template <class AllFull>
+  __device__ __forceinline__ void multiply_straight(Accumulators& acc, Ring& ring, int steps, AllFull all_full) const {
     int behind = -1;
-    for (int step = work.first_step; step < work.end_step; ++step) {
+    for (int step = 0; step < steps; ++step) {
       ptx::mbarrier_wait(shared_.full(ring.slot), ring.phase);
+      if (step + 1 == steps) all_full();
       const uint64_t x = x_descriptor(ring.slot), y = y_descriptor(ring.slot);
       ptx::wgmma_fence();
 #pragma unroll
@@ -135,27 +151,30 @@ class WgmmaConsumer {
     release(behind);
   }
 
-  // Every stage is summed from zero in the tensor core and added up, scaled, in fp32 registers. While this warpgroup adds,
-  // another multiplies.
-  __device__ __forceinline__ void multiply_promoted(Accumulators& acc, Ring& ring, const WgmmaWork& work) const {
+  // Every stage is summed from zero in the tensor core and added up, scaled, in fp32 registers. Two warpgroups take turns to issue:
+  // were their products mixed, both would be done at the same time, and nobody would multiply while they add.
+  __device__ __forceinline__ void multiply_promoted(Accumulators& acc, Ring& ring, int steps) const {
     WgmmaStageScales<Config> scales;
     scales.set_ones();
-    for (int step = work.first_step; step < work.end_step; ++step) {
+    for (int step = 0; step < steps; ++step) {
       float part[kBlockRegisters];
       ptx::mbarrier_wait(shared_.full(ring.slot), ring.phase);
       const uint64_t x = x_descriptor(ring.slot), y = y_descriptor(ring.slot);
 #pragma unroll
       for (int block = 0; block < kXBlocks; ++block) {
         ptx::wgmma_pin(part);
+        if (kTakesTurns) ptx::named_barrier_sync(turn_barrier(member()), 256);
         ptx::wgmma_fence();
         issue(part, x + 512 * block, y, 0);
         ptx::wgmma_commit();
+        if (kTakesTurns) ptx::named_barrier_arrive(turn_barrier(1 - member()), 256);
         if (block == 0 && params_.by_block) scales.read(shared_.scales(ring.slot), first_);
         ptx::wgmma_wait<0>();
         ptx::wgmma_pin(part);
         if (block + 1 == kXBlocks) release(ring.slot);
 #pragma unroll
         for (int i = 0; i < kBlockRegisters; ++i) acc[block][i] = fmaf(part[i], scales.of(block, i), acc[block][i]);
+        ptx::wgmma_pin(acc[block]);  // added before this warpgroup waits for its next turn
       }
       ring.advance();
     }

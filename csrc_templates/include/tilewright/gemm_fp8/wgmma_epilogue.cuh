@@ -79,12 +79,15 @@ class WgmmaEpilogue {
         if (row >= work.rows_end) break;
         const int count = min(kRows / 8, end - first);
         acquire();
-        for (int block = 0; block < count; ++block) {
-          float sum[4];
-          sum_parts(part, x * kBlocks + first + block, sum);
-          float value[4];
-          factors.apply(sum, x, first + block, value);
-          put_block(value, block);
+        for (int block = 0; block < count; block += kBatch) {
+          float sum[kBatch][4];
+          sum_parts(part, x * kBlocks + first + block, x * kBlocks + end - 1, sum);
+#pragma unroll
+          for (int i = 0; i < kBatch; ++i) {
+            float value[4];
+            factors.apply(sum[i], x, min(first + block + i, end - 1), value);
+            if (block + i < count) put_block(value, block + i);
+          }
         }
         publish(work, row, column, count * 8);
       }
@@ -105,19 +108,29 @@ class WgmmaEpilogue {
     return static_cast<uint32_t>((block * (Config::kConsumers * 128) + static_cast<int>(threadIdx.x) - 128) * 16);
   }
 
-  static __device__ __forceinline__ void sum_parts(const uint32_t (&part)[Config::kSplitK], int block, float (&sum)[4]) {
-    float4 value[Config::kSplitK];
+  // Blocks whose parts are on their way from the cluster at the same time: 16 loads of 16 bytes.
+  static constexpr int kBatch = Config::kSplitK <= 2 ? 8 : Config::kSplitK <= 4 ? 4 : 2;
+
+  // Sums `block` and the kBatch - 1 that follow it; past `last` it sums `last` again.
+  static __device__ __forceinline__ void sum_parts(const uint32_t (&part)[Config::kSplitK], int block, int last,
+                                                   float (&sum)[kBatch][4]) {
+    float4 value[kBatch][Config::kSplitK];
 #pragma unroll
-    for (int split = 0; split < Config::kSplitK; ++split) {
-      value[split] = ptx::load_cluster_float4(part[split] + exchange_offset(block));
+    for (int i = 0; i < kBatch; ++i) {
+      const uint32_t offset = exchange_offset(min(block + i, last));
+#pragma unroll
+      for (int split = 0; split < Config::kSplitK; ++split) value[i][split] = ptx::load_cluster_float4(part[split] + offset);
     }
-    sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
 #pragma unroll
-    for (int split = 0; split < Config::kSplitK; ++split) {
-      sum[0] += value[split].x;
-      sum[1] += value[split].y;
-      sum[2] += value[split].z;
-      sum[3] += value[split].w;
+    for (int i = 0; i < kBatch; ++i) {
+      sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = 0.0f;
+#pragma unroll
+      for (int split = 0; split < Config::kSplitK; ++split) {
+        sum[i][0] += value[i][split].x;
+        sum[i][1] += value[i][split].y;
+        sum[i][2] += value[i][split].z;
+        sum[i][3] += value[i][split].w;
+      }
     }
   }
 

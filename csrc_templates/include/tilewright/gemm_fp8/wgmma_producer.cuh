@@ -25,8 +25,7 @@ class WgmmaProducer {
 
   // The first B of a tile, into L2 only: this may run before the kernels it depends on have finished.
   __device__ __forceinline__ void prefetch_b(const WgmmaWork& work) const {
-    constexpr int kSteps = kPrefetchBytes / (Config::kNt * Config::kKc);
-    const int end = min(work.end_step, work.first_step + kSteps);
+    const int end = min(work.end_step, work.first_step + kPrefetchSteps);
     for (int step = work.first_step; step < end; ++step) {
       ptx::tma_prefetch_3d(map_b_, step * Config::kKc, work.column + place_.m * kBRows, work.group);
     }
@@ -44,7 +43,7 @@ class WgmmaProducer {
   }
 
  private:
-  static constexpr int kPrefetchBytes = 256 * 1024;  // of all blocks together: half the L2
+  static constexpr int kPrefetchSteps = 4;  // more of them stand in the way of the loads
 
   // A tile that two blocks share is brought in halves, one by each.
   static constexpr int kARows = Config::kMt / Config::kClusterN;
