@@ -64,7 +64,7 @@ class SmemMode {
 #if CUDART_VERSION >= 13050
     int device = 0, most = 0;
     if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return error;
-    if (device < kMaxDevices && granted_[device].load(std::memory_order_acquire)) return cudaSuccess;
+    if (device < kMaxDevices && granted_[device].load(std::memory_order_acquire) != 0) return cudaSuccess;
     cudaError_t error = cudaDeviceGetAttribute(&most, cudaDevAttrOversizedSharedMemoryPerBlock, device);
     if (error != cudaSuccess || most < bytes) {
       (void)cudaGetLastError();
@@ -75,7 +75,7 @@ class SmemMode {
       (void)cudaGetLastError();
       return error;
     }
-    if (device < kMaxDevices) granted_[device].store(true, std::memory_order_release);
+    if (device < kMaxDevices) granted_[device].store(1, std::memory_order_release);
     return cudaSuccess;
 #else
     (void)kernel, (void)bytes;
@@ -86,7 +86,7 @@ class SmemMode {
  private:
   static constexpr int kMaxDevices = 64;  // devices past this ask every time
   host::SmemOptIn opt_in_;
-  std::atomic<bool> granted_[kMaxDevices]{};
+  std::atomic<int> granted_[kMaxDevices]{};
 };
 
 template <class Config, class Operands, bool kApart>
