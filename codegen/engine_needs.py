@@ -264,7 +264,7 @@ def _tcgen05_contradictions(tile: Tcgen05Tile) -> Iterator[str]:
 def _tcgen05_requires(tile: Tcgen05Tile) -> tuple[str, ...]:
     if tile.dtype == "nvfp4":
         return ("K % 32 == 0",)
-    return ("K % 16 == 0", "grouping == none", *(() if tile.promote else ("scaling != block", "accumulation == fast")))
+    return ("K % 16 == 0",) if tile.promote else ("K % 16 == 0", "scaling != block")
 
 
 _TCGEN05 = EngineNeeds(_tcgen05_needs, _tcgen05_contradictions, _tcgen05_requires)

@@ -12,7 +12,7 @@ from .models.tiles_fp8 import DecodeFp8Tile, MmaFp8Tile, MmaNvfp4Tile, WgmmaFp8T
 WGMMA_FIXED_REGISTERS = 32
 MMA_FIXED_REGISTERS = 48
 DECODE_FIXED_REGISTERS = 40
-WGMMA_WIDTHS = (8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256)
+WGMMA_WIDTHS = (16, 32, 48, 64, 96, 128, 160, 192, 224, 256)
 """N of the wgmma instructions that ptx/wgmma_fp8.cuh has."""
 
 
@@ -42,21 +42,14 @@ def _wgmma_smem(tile: WgmmaFp8Tile) -> int:
     ring = tile.stages * (tile.mt + tile.nt) * 128
     exchange = tile.mt * tile.nt * 4 if tile.split_k > 1 else 0
     output_rows = gcd(64, 2 * tile.mt) if tile.swap else 64
-    output = tile.consumers * (1 if tile.promote else 2) * output_rows * 128
+    buffers = 1 if tile.promote or tile.occupancy > 1 else 2
+    output = tile.consumers * buffers * output_rows * 128
     scales = tile.stages * (tile.mt + 4) * 4 if tile.promote else 0
     return max(ring, exchange) + output + scales + 16 * tile.stages + 1 * KIB
 
 
 def _wgmma_contradictions(tile: WgmmaFp8Tile) -> Iterator[str]:
-    rows, width = _wgmma_sides(tile)
-    team = 1 if tile.pingpong else tile.consumers
-    long, wide = ("nt", "mt") if tile.swap else ("mt", "nt")
-    if rows % (64 * team) or rows > 256:
-        yield f"{long} is {rows}; a multiple of {64 * team} up to 256 is expected"
-    if width not in WGMMA_WIDTHS:
-        yield f"{wide} is {width}; one of {', '.join(map(str, WGMMA_WIDTHS))} is expected"
-    if tile.nt % 64 or tile.mt % 16:
-        yield f"{tile.mt}x{tile.nt}: mt is a multiple of 16 and nt one of 64"
+    yield from _wgmma_shape(tile)
     if tile.cluster_m * tile.cluster_n > 2:
         yield "cluster_m and cluster_n are both 2; a tile of one operand is shared by two blocks at most"
     if tile.mt // tile.cluster_n % 8 or tile.nt // tile.cluster_m % 8:
@@ -69,6 +62,20 @@ def _wgmma_contradictions(tile: WgmmaFp8Tile) -> Iterator[str]:
         yield "a ring has at least 2 stages"
     if (accumulators := _wgmma_needs(tile).accumulators) > 208:
         yield f"its accumulators take {accumulators} registers a thread; 208 are left for them"
+
+
+def _wgmma_shape(tile: WgmmaFp8Tile) -> Iterator[str]:
+    rows, width = _wgmma_sides(tile)
+    team = 1 if tile.pingpong else tile.consumers
+    long, wide = ("nt", "mt") if tile.swap else ("mt", "nt")
+    if rows % (64 * team) or rows > 256:
+        yield f"{long} is {rows}; a multiple of {64 * team} up to 256 is expected"
+    if width not in WGMMA_WIDTHS:
+        yield f"{wide} is {width}; one of {', '.join(map(str, WGMMA_WIDTHS))} is expected"
+    if tile.nt % 64 or tile.mt % 16:
+        yield f"{tile.mt}x{tile.nt}: mt is a multiple of 16 and nt one of 64"
+    if tile.consumers == 3 and width > 192:
+        yield f"{wide} is {width}; 192 is the most for three consumers"
 
 
 def _wgmma_requires(tile: WgmmaFp8Tile) -> tuple[str, ...]:

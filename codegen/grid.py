@@ -80,13 +80,19 @@ def _on_axis(values: Sequence[int], axis: int, axes: int) -> Ints:
 
 
 def pick_grid(trees: Sequence[SpecTree], family: str, name: str | None) -> GridFile:
-    """The named grid of the first tree that has it; without a name the default one. Raises GridError."""
+    """The named grid of the first tree that has it. Without a name `decisions`, or else the family's first.
+
+    Raises GridError.
+    """
     wanted = name or DEFAULT_GRID
     for tree in trees:
         grid = tree.grids.get(wanted)
         if grid is not None and grid.family == family:
             return grid
-    known = sorted({n for tree in trees for n, g in tree.grids.items() if g.family == family})
+    found = {n: g for tree in reversed(trees) for n, g in tree.grids.items() if g.family == family}
+    if name is None and found:
+        return next(iter(found.values()))
+    known = sorted(found)
     raise GridError(f"family '{family}' has no grid '{wanted}'; grids: {', '.join(known) or 'none'}")
 
 

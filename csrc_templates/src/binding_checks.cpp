@@ -1,6 +1,8 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "binding_checks.h"
+
 #include "binding_gemm_4bit.h"
 
 namespace tilewright::binding {
@@ -18,27 +20,6 @@ void write_device(const View& view, char (&text)[24]) {
   } else {
     std::snprintf(text, sizeof text, "%s", view.device_type == shim.device_cpu ? "cpu" : "another device");
   }
-}
-
-bool same_device(const char* op, const View& anchor, const View& view) {
-  if (!view.present()) return true;
-  if (view.device_type == anchor.device_type && view.device == anchor.device) return true;
-  char first[24];
-  char second[24];
-  write_device(anchor, first);
-  write_device(view, second);
-  return fail("%s: %s is on %s and %s is on %s; all tensors must be on one device", op, anchor.name, first, view.name,
-              second);
-}
-
-bool expect_dtype(const char* op, const View& view, int32_t dtype) {
-  if (view.dtype == dtype) return true;
-  return fail("%s: %s has dtype %s; expected %s", op, view.name, dtype_name(view.dtype), dtype_name(dtype));
-}
-
-bool expect_numel(const char* op, const View& view, int64_t numel, const char* meaning) {
-  if (view.numel == numel) return true;
-  return fail("%s: %s has %" PRId64 " elements; expected %" PRId64 " (%s)", op, view.name, view.numel, numel, meaning);
 }
 
 bool expect_present(const char* op, const View& view, const char* when) {
@@ -99,6 +80,27 @@ bool check_scales(const char* op, const Weight& w) {
 }
 
 }  // namespace
+
+bool same_device(const char* op, const View& anchor, const View& view) {
+  if (!view.present()) return true;
+  if (view.device_type == anchor.device_type && view.device == anchor.device) return true;
+  char first[24];
+  char second[24];
+  write_device(anchor, first);
+  write_device(view, second);
+  return fail("%s: %s is on %s and %s is on %s; all tensors must be on one device", op, anchor.name, first, view.name,
+              second);
+}
+
+bool expect_dtype(const char* op, const View& view, int32_t dtype) {
+  if (view.dtype == dtype) return true;
+  return fail("%s: %s has dtype %s; expected %s", op, view.name, dtype_name(view.dtype), dtype_name(dtype));
+}
+
+bool expect_numel(const char* op, const View& view, int64_t numel, const char* meaning) {
+  if (view.numel == numel) return true;
+  return fail("%s: %s has %" PRId64 " elements; expected %" PRId64 " (%s)", op, view.name, view.numel, numel, meaning);
+}
 
 bool check_weight(const char* op, const Weight& w) {
   return check_shape(op, w) && expect_dtype(op, w.b, shim.dtype_u8) &&

@@ -14,12 +14,30 @@ const char* register_with_torch();
 
 namespace {
 
-std::atomic<int> forced{kForceNothing};
+std::atomic<int> forced[kFamilyCount] = {kForceNothing, kForceNothing, kForceNothing};
 thread_local DecisionRecord last_decision{};
 
 }  // namespace
 
-int forced_tile() { return forced.load(std::memory_order_relaxed); }
+// A family as Python lists it. Archs and images are the same in all.
+struct FamilyNames {
+  const char* name;
+  int tiles;
+  const char* (*tile)(int);
+};
+
+template <class Tile>
+const char* name_of(int tile) {
+  return tile_name(static_cast<Tile>(tile));
+}
+
+constexpr FamilyNames kFamilies[kFamilyCount] = {
+    {"gemm_4bit", kTileCount, name_of<Tile>},
+    {"gemm_fp8", gemm_fp8::kTileCount, name_of<gemm_fp8::Tile>},
+    {"gemm_nvfp4", gemm_nvfp4::kTileCount, name_of<gemm_nvfp4::Tile>},
+};
+
+int forced_tile(int family) { return forced[family].load(std::memory_order_relaxed); }
 
 void record_decision(DecisionRecord record) {
   record.serial = last_decision.serial + 1;
@@ -73,7 +91,23 @@ TILEWRIGHT_EXPORT int tilewright_image_for(int cc_major, int cc_minor) {
 }
 
 // Takes a tile index or one of the kForce constants; returns the value that was set before.
-TILEWRIGHT_EXPORT int tilewright_force_tile(int tile) { return binding::forced.exchange(tile); }
+TILEWRIGHT_EXPORT int tilewright_force_tile(int tile) { return binding::forced[binding::kGemm4bit].exchange(tile); }
+
+TILEWRIGHT_EXPORT int tilewright_force_family_tile(int family, int tile) {
+  return family >= 0 && family < binding::kFamilyCount ? binding::forced[family].exchange(tile) : binding::kForceNothing;
+}
+
+TILEWRIGHT_EXPORT const char* tilewright_family_name(int family) {
+  return family >= 0 && family < binding::kFamilyCount ? binding::kFamilies[family].name : nullptr;
+}
+
+TILEWRIGHT_EXPORT int tilewright_family_tile_count(int family) {
+  return family >= 0 && family < binding::kFamilyCount ? binding::kFamilies[family].tiles : 0;
+}
+
+TILEWRIGHT_EXPORT const char* tilewright_family_tile_name(int family, int tile) {
+  return tile >= 0 && tile < tilewright_family_tile_count(family) ? binding::kFamilies[family].tile(tile) : nullptr;
+}
 
 TILEWRIGHT_EXPORT void tilewright_last_decision(binding::DecisionRecord* out) { *out = binding::last_decision; }
 

@@ -13,8 +13,14 @@ inline constexpr int kByRules = 0;
 inline constexpr int kByForce = 1;
 inline constexpr int kByTable = 2;
 
-// The tile index to use instead of the selector's choice, or one of the constants above.
-int forced_tile();
+// Families by number, as C and Python see them.
+inline constexpr int kGemm4bit = 0;
+inline constexpr int kGemmFp8 = 1;
+inline constexpr int kGemmNvfp4 = 2;
+inline constexpr int kFamilyCount = 3;
+
+// The tile index to use in a family instead of the selector's choice, or one of the constants above.
+int forced_tile(int family = kGemm4bit);
 
 // One decision, as C sees it and as python/tilewright/_native.py mirrors it.
 struct DecisionRecord {
@@ -26,6 +32,7 @@ struct DecisionRecord {
   int32_t tile;     // -1 for the fallback
   int32_t by;       // kByRules, kByForce (force_tile) or kByTable (load_tuned)
   int32_t dtype;
+  int32_t family = kGemm4bit;
 };
 
 void record_decision(DecisionRecord record);

@@ -1,6 +1,7 @@
 // Arguments of tilewright::gemm_4bit and tilewright::dequantize_4bit as they come from the dispatcher.
 #pragma once
 
+#include "binding_checks.h"
 #include "binding_generated.h"
 #include "binding_tensor.h"
 
@@ -25,7 +26,6 @@ struct WeightCopies {
 // Each check names the argument, its value and what is allowed; false means that the text is recorded.
 bool check_weight(const char* op, const Weight& weight);
 bool check_gemm_4bit(const Gemm4bitInputs& in);
-bool element_type(const char* op, const View& view, DType& out);
 bool make_dense_weight(Weight& weight, WeightCopies& copies);
 
 // Decides, launches and allocates the result.

@@ -3,6 +3,7 @@
 // A boxed kernel owns the handles on its stack: it releases every one before it returns or raises.
 #include "binding_control.h"
 #include "binding_device.h"
+#include "binding_fp8.h"
 #include "binding_gemm_4bit.h"
 
 // The kernels' dispatch key. tests/python/test_binding.py drives the same code with CPU tensors.
@@ -137,6 +138,58 @@ Handle dequantize_4bit(const StableIValue* stack) {
   return out.release();
 }
 
+bool inspect_gemm_fp8(const Handle* h, GemmFp8Inputs& in) {
+  return inspect("a", h[0], in.a) && inspect("b", h[1], in.b) && inspect("scale_a", h[2], in.scale_a) &&
+         inspect("scale_b", h[3], in.scale_b) && inspect("bias", h[4], in.bias);
+}
+
+Handle gemm_fp8(const StableIValue* stack) {
+  Arguments<5> arguments;
+  Handle* h = arguments.handles;
+  for (int i = 0; i < 4; ++i) h[i] = as_handle(stack[i]);
+  h[4] = take_optional(stack[4]);
+  GemmFp8Inputs in;
+  in.out_dtype = static_cast<int64_t>(stack[5]);
+  in.fast_accum = (stack[6] & 0xff) != 0;
+  Owned out;
+  if (!inspect_gemm_fp8(h, in) || !run_gemm_fp8(in, out)) return nullptr;
+  return out.release();
+}
+
+Handle gemm_fp8_grouped(const StableIValue* stack) {
+  Arguments<7> arguments;
+  Handle* h = arguments.handles;
+  for (int i = 0; i < 4; ++i) h[i] = as_handle(stack[i]);
+  h[4] = take_optional(stack[6]);
+  h[5] = take_optional(stack[4]);
+  h[6] = take_optional(stack[5]);
+  GemmFp8Inputs in;
+  in.out_dtype = static_cast<int64_t>(stack[7]);
+  in.fast_accum = (stack[8] & 0xff) != 0;
+  Owned out;
+  if (!inspect_gemm_fp8(h, in) || !inspect("group_ends", h[5], in.group_ends) ||
+      !inspect("group_rows", h[6], in.group_rows) || !run_gemm_fp8_grouped(in, out)) {
+    return nullptr;
+  }
+  return out.release();
+}
+
+Handle gemm_nvfp4(const StableIValue* stack) {
+  Arguments<7> arguments;
+  Handle* h = arguments.handles;
+  for (int i = 0; i < 6; ++i) h[i] = as_handle(stack[i]);
+  h[6] = take_optional(stack[6]);
+  GemmNvfp4Inputs in;
+  in.out_dtype = static_cast<int64_t>(stack[7]);
+  Owned out;
+  if (!inspect("a", h[0], in.a) || !inspect("b", h[1], in.b) || !inspect("scale_a", h[2], in.scale_a) ||
+      !inspect("scale_b", h[3], in.scale_b) || !inspect("global_a", h[4], in.global_a) ||
+      !inspect("global_b", h[5], in.global_b) || !inspect("bias", h[6], in.bias) || !run_gemm_nvfp4(in, out)) {
+    return nullptr;
+  }
+  return out.release();
+}
+
 // Whether kernels run on the device of the first tensor of a stack.
 bool served(StableIValue tensor) {
   int32_t device = 0;
@@ -166,6 +219,49 @@ void quantize_4bit(StableIValue* stack, uint64_t, uint64_t) {
   if (!done) raise();
 }
 
+// Whether the first tensor of a stack holds nothing, which torch answers.
+bool holds_nothing(StableIValue tensor) {
+  int64_t numel = 0;
+  return shim.get_numel(as_handle(tensor), &numel) == 0 && numel == 0;
+}
+
+bool quantize_fp8_by_kernel(StableIValue* stack) {
+  Arguments<2> arguments{{as_handle(stack[0]), take_optional(stack[3])}};
+  const int64_t granularity = static_cast<int64_t>(stack[1]);
+  const int64_t fp8_type = static_cast<int64_t>(stack[2]);
+  View x, scale;
+  Owned codes, scales;
+  if (!inspect("x", arguments.handles[0], x) || !inspect("scale", arguments.handles[1], scale) ||
+      !check_quantize_fp8(x, granularity, fp8_type, scale) ||
+      !run_quantize_fp8(x, granularity, fp8_type, scale, codes, scales)) {
+    return false;
+  }
+  stack[0] = reinterpret_cast<StableIValue>(codes.release());
+  stack[1] = reinterpret_cast<StableIValue>(scales.release());
+  return true;
+}
+
+bool quantize_nvfp4_by_kernel(StableIValue* stack) {
+  Arguments<2> arguments{{as_handle(stack[0]), take_optional(stack[1])}};
+  View x, global_scale;
+  QuantizedNvfp4 out;
+  if (!inspect("x", arguments.handles[0], x) || !inspect("global_scale", arguments.handles[1], global_scale) ||
+      !check_quantize_nvfp4(x, global_scale) || !run_quantize_nvfp4(x, global_scale, out)) {
+    return false;
+  }
+  stack[0] = reinterpret_cast<StableIValue>(out.codes.release());
+  stack[1] = reinterpret_cast<StableIValue>(out.scales.release());
+  stack[2] = reinterpret_cast<StableIValue>(out.global_scale.release());
+  return true;
+}
+
+// `kByKernel` takes the handles of the stack and leaves the results there.
+template <bool (*kByKernel)(StableIValue*), const char* kInTorch>
+void quantize(StableIValue* stack, uint64_t, uint64_t) {
+  const bool in_torch = !served(stack[0]) || holds_nothing(stack[0]);
+  if (!(in_torch ? call(kInTorch, stack) : kByKernel(stack))) raise();
+}
+
 // Every object of `Op` is gone when the exception is raised, so that nothing leaks. kInTorch names the op that answers
 // where no kernel runs; the handles are its own from then on.
 template <Handle (*Op)(const StableIValue*), const char* kInTorch>
@@ -177,12 +273,6 @@ void boxed(StableIValue* stack, uint64_t, uint64_t) {
   const Handle result = Op(stack);
   if (result == nullptr) raise();
   stack[0] = reinterpret_cast<StableIValue>(result);
-}
-
-// Answers in plain torch.
-template <const char* kInTorch>
-void in_torch(StableIValue* stack, uint64_t, uint64_t) {
-  if (!call(kInTorch, stack)) raise();
 }
 
 struct Kernel {
@@ -203,11 +293,11 @@ constexpr Kernel kCudaKernels[] = {
     {"_noop_gemm_4bit", boxed<noop_gemm_4bit, kGemm4bitInTorch>},
     {"dequantize_4bit", boxed<dequantize_4bit, kDequantize4bitInTorch>},
     {"quantize_4bit", quantize_4bit},
-    {"gemm_fp8", in_torch<kGemmFp8InTorch>},
-    {"gemm_fp8_grouped", in_torch<kGemmFp8GroupedInTorch>},
-    {"quantize_fp8", in_torch<kQuantizeFp8InTorch>},
-    {"gemm_nvfp4", in_torch<kGemmNvfp4InTorch>},
-    {"quantize_nvfp4", in_torch<kQuantizeNvfp4InTorch>},
+    {"gemm_fp8", boxed<gemm_fp8, kGemmFp8InTorch>},
+    {"gemm_fp8_grouped", boxed<gemm_fp8_grouped, kGemmFp8GroupedInTorch>},
+    {"quantize_fp8", quantize<quantize_fp8_by_kernel, kQuantizeFp8InTorch>},
+    {"gemm_nvfp4", boxed<gemm_nvfp4, kGemmNvfp4InTorch>},
+    {"quantize_nvfp4", quantize<quantize_nvfp4_by_kernel, kQuantizeNvfp4InTorch>},
 };
 
 // The library objects live as long as the process: deleting one would unregister its ops.

@@ -65,6 +65,7 @@ bool bind_constants(void* cpu) {
          bind_constant(cpu, "aoti_torch_dtype_int32", shim.dtype_i32) &&
          bind_constant(cpu, "aoti_torch_dtype_int64", shim.dtype_i64) &&
          bind_constant(cpu, "aoti_torch_dtype_float8_e4m3fn", shim.dtype_e4m3) &&
+         bind_constant(cpu, "aoti_torch_dtype_float8_e5m2", shim.dtype_e5m2) &&
          bind_constant(cpu, "aoti_torch_device_type_cpu", shim.device_cpu) &&
          bind_constant(cpu, "aoti_torch_device_type_cuda", shim.device_cuda);
 }

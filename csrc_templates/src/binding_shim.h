@@ -52,7 +52,8 @@ struct Shim {
   void* (*operator_new)(size_t);
   void (*operator_delete)(void*);
 
-  int32_t dtype_f16, dtype_bf16, dtype_f32, dtype_f64, dtype_u8, dtype_i8, dtype_i32, dtype_i64, dtype_e4m3;
+  int32_t dtype_f16, dtype_bf16, dtype_f32, dtype_f64, dtype_u8, dtype_i8, dtype_i32, dtype_i64, dtype_e4m3,
+      dtype_e5m2;
   int32_t device_cpu, device_cuda;
 };
 

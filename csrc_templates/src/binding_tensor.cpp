@@ -58,6 +58,7 @@ const char* dtype_name(int32_t dtype) {
   if (dtype == shim.dtype_i32) return "int32";
   if (dtype == shim.dtype_i64) return "int64";
   if (dtype == shim.dtype_e4m3) return "float8_e4m3fn";
+  if (dtype == shim.dtype_e5m2) return "float8_e5m2";
   return "another dtype";
 }
 

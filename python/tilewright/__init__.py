@@ -55,18 +55,18 @@ __all__ = [
 ]
 
 
-def force_tile(name: str | None) -> AbstractContextManager[None]:
-    """Context manager: every gemm_4bit call of the process on CUDA uses the named tile, or "fallback"; None lifts
+def force_tile(name: str | None, family: str = "gemm_4bit") -> AbstractContextManager[None]:
+    """Context manager: every product of a family in the process on CUDA uses the named tile, or "fallback"; None lifts
     an outer force.
 
-    For tests and measurements; the environment variable TILEWRIGHT_FORCE_TILE does the same from the start.
-    ValueError for a name that this build lacks; a call that the tile cannot answer raises RuntimeError.
+    For tests and measurements; for gemm_4bit the environment variable TILEWRIGHT_FORCE_TILE does the same from the
+    start. ValueError for a name that this build lacks; a call that the tile cannot answer raises RuntimeError.
     """
-    return _decisions.force_tile(_ops.NATIVE, name)
+    return _decisions.force_tile(_ops.NATIVE, name, family)
 
 
 def last_decision(device_type: str = "cuda") -> Decision | None:
-    """How the last gemm_4bit call of this thread on that kind of device was answered; None before the first."""
+    """How the last product of this thread on that kind of device was answered; None before the first."""
     return _decisions.last_decision(_ops.NATIVE, device_type)
 
 

@@ -70,6 +70,7 @@ def last_decision(native: _library.Native, device_type: str = "cuda") -> Decisio
     if record.serial == 0:
         return None
     custom = record.path == 1
+    family = _library.FAMILIES[record.family]
     return Decision(
         serial=record.serial,
         M=record.m,
@@ -79,17 +80,18 @@ def last_decision(native: _library.Native, device_type: str = "cuda") -> Decisio
         device=f"cuda:{record.device}",
         arch=native.library.tilewright_arch_name(record.arch).decode(),
         path="custom" if custom else "fallback",
-        tile=native.library.tilewright_tile_name(record.tile).decode() if custom else None,
+        tile=native.tile_names(family)[record.tile] if custom else None,
         forced=record.by == _library.BY_FORCE,
         tuned=record.by == _library.BY_TABLE,
+        family=family,
     )
 
 
-def force_number(native: _library.Native, name: str) -> int:
+def force_number(native: _library.Native, name: str, family: str = "gemm_4bit") -> int:
     """The number of a tile name, or of "fallback". ValueError, with the nearest names, if there is no such tile."""
     if name == "fallback":
         return _library.FORCE_FALLBACK
-    names = native.tile_names()
+    names = native.tile_names(family)
     if name in names:
         return names.index(name)
     if not native.loaded:
@@ -100,17 +102,20 @@ def force_number(native: _library.Native, name: str) -> int:
 
 
 @contextmanager
-def force_tile(native: _library.Native, name: str | None) -> Iterator[None]:
-    """Makes every gemm_4bit call of the process on CUDA use one tile; None lifts an outer force."""
-    number = _library.FORCE_NOTHING if name is None else force_number(native, name)
+def force_tile(native: _library.Native, name: str | None, family: str = "gemm_4bit") -> Iterator[None]:
+    """Makes every product of a family in the process on CUDA use one tile; None lifts an outer force."""
+    if family not in _library.FAMILIES:
+        raise ValueError(f"family={family!r}; allowed: {', '.join(_library.FAMILIES)}")
+    number = _library.FORCE_NOTHING if name is None else force_number(native, name, family)
     if not native.loaded:
         yield
         return
-    before = native.library.tilewright_force_tile(number)
+    force, code = native.library.tilewright_force_family_tile, _library.FAMILIES.index(family)
+    before = force(code, number)
     try:
         yield
     finally:
-        native.library.tilewright_force_tile(before)
+        force(code, before)
 
 
 def apply_environment(native: _library.Native) -> None:
@@ -123,4 +128,4 @@ def apply_environment(native: _library.Native) -> None:
     except ValueError as error:
         raise ValueError(f"{FORCE_VARIABLE}: {error}") from None
     if native.loaded:
-        native.library.tilewright_force_tile(number)
+        native.library.tilewright_force_family_tile(0, number)

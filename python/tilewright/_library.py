@@ -13,6 +13,8 @@ from typing import Any
 FORCE_NOTHING = -1
 FORCE_FALLBACK = -2
 BY_FORCE, BY_TABLE = 1, 2
+FAMILIES = ("gemm_4bit", "gemm_fp8", "gemm_nvfp4")
+"""Families by number, as csrc_templates/src/binding_control.h counts them."""
 
 
 class DecisionRecord(ctypes.Structure):
@@ -29,6 +31,7 @@ class DecisionRecord(ctypes.Structure):
         ("tile", ctypes.c_int32),
         ("by", ctypes.c_int32),
         ("dtype", ctypes.c_int32),
+        ("family", ctypes.c_int32),
     )
 
 
@@ -45,11 +48,15 @@ class Native:
         """True when the CUDA kernels are registered with torch."""
         return self.library is not None
 
-    def tile_names(self) -> tuple[str, ...]:
-        """Names of all tiles in the library, in the order of their numbers."""
+    def tile_names(self, family: str = FAMILIES[0]) -> tuple[str, ...]:
+        """Names of all tiles of a family in the library, in the order of their numbers."""
         if not self.loaded:
             return ()
-        return tuple(self.library.tilewright_tile_name(i).decode() for i in range(self.library.tilewright_tile_count()))
+        number, library = FAMILIES.index(family), self.library
+        if number == 0:
+            return tuple(library.tilewright_tile_name(i).decode() for i in range(library.tilewright_tile_count()))
+        count = library.tilewright_family_tile_count(number)
+        return tuple(library.tilewright_family_tile_name(number, i).decode() for i in range(count))
 
     def images(self) -> tuple[str, ...]:
         """Code in the library: machine code such as "sm_90a", and PTX such as "compute_89"."""
@@ -122,8 +129,12 @@ def _declare(library: Any) -> None:
     library.tilewright_spec_digest.restype = text
     library.tilewright_images.restype = None
     library.tilewright_images.argtypes = [text, number]
-    library.tilewright_force_tile.restype = number
-    library.tilewright_force_tile.argtypes = [number]
+    library.tilewright_family_tile_count.restype = number
+    library.tilewright_family_tile_count.argtypes = [number]
+    library.tilewright_family_tile_name.restype = text
+    library.tilewright_family_tile_name.argtypes = [number, number]
+    library.tilewright_force_family_tile.restype = number
+    library.tilewright_force_family_tile.argtypes = [number, number]
     library.tilewright_set_tuned.restype = number
     library.tilewright_set_tuned.argtypes = [text, number, ctypes.c_void_p, number]
     library.tilewright_last_decision.restype = None

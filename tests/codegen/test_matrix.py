@@ -29,7 +29,7 @@ def test_every_arch_family_and_engine_has_one_cell() -> None:
 
 
 def test_a_tile_that_is_decided_stands_in_its_cell() -> None:
-    cells = {(c.arch, c.engine): c for c in matrix(TREE)}
+    cells = {(c.arch, c.engine): c for c in matrix(TREE) if c.family == "gemm_4bit"}
     family = TREE.families["gemm_4bit"]
     for arch in TREE.archs:
         for M in (1, 3, 16, 64, 256):

@@ -3,11 +3,14 @@
 // `setup` chooses the compute capability and the SM count before the first call.
 #include <cuda_runtime_api.h>
 
+#include <cmath>
 #include <cstdio>
 
 #include "binding_quantize.h"
 #include "binding_shim.h"
 #include "tilewright/generated/gemm_4bit.h"
+#include "tilewright/generated/gemm_fp8.h"
+#include "tilewright/generated/gemm_nvfp4.h"
 
 namespace {
 
@@ -22,7 +25,7 @@ int cc_major = 9;
 int cc_minor = 0;
 int num_sms = 132;
 int64_t last_lda = 0;
-bool translates = true;
+cudaError_t translation = cudaSuccess;
 
 template <class Args>
 float scale(const Args& args, int64_t block) {
@@ -35,6 +38,30 @@ template <class Args>
 float weight(const Args& args, int64_t index) {
   const int byte = args.b[index / 2];
   return kNf4[index % 2 == 0 ? byte >> 4 : byte & 15] * scale(args, index / args.blocksize);
+}
+
+float fp8(uint8_t code, tilewright::Fp8Type type) {
+  const int mantissa_bits = type == tilewright::Fp8Type::kE4m3 ? 3 : 2;
+  const int bias = type == tilewright::Fp8Type::kE4m3 ? 7 : 15;
+  const int exponent = (code & 0x7f) >> mantissa_bits;
+  const float mantissa = static_cast<float>(code & ((1 << mantissa_bits) - 1)) / static_cast<float>(1 << mantissa_bits);
+  const float magnitude = exponent == 0 ? std::ldexp(mantissa, 1 - bias) : std::ldexp(1.0f + mantissa, exponent - bias);
+  return code & 0x80 ? -magnitude : magnitude;
+}
+
+// One output of a product: row i of A, counted over all groups, and column j of group g.
+float fp8_output(const tilewright::GemmFp8Args& args, int64_t i, int64_t j, int64_t g) {
+  const bool blocks = args.scaling == tilewright::Scaling::kBlock;
+  const uint8_t* a = static_cast<const uint8_t*>(args.a) + i * args.lda;
+  const uint8_t* b = static_cast<const uint8_t*>(args.b) + g * args.b_group_stride + j * args.ldb;
+  double sum = args.bias == nullptr ? 0.0 : static_cast<const float*>(args.bias)[g * args.bias_group + j];
+  for (int64_t k = 0; k < args.k; ++k) {
+    const int64_t q = blocks ? k / 128 : 0;
+    const double scale_a = args.scale_a[i * args.scale_a_m + q * args.scale_a_k];
+    const double scale_b = args.scale_b[g * args.scale_b_group + (blocks ? j / 128 : j) * args.scale_b_n + q * args.scale_b_k];
+    sum += scale_a * scale_b * fp8(a[k], args.a_type) * fp8(b[k], tilewright::Fp8Type::kE4m3);
+  }
+  return static_cast<float>(sum);
 }
 
 int32_t no_stream(int32_t, void** stream) {
@@ -76,7 +103,7 @@ const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorNotSupported ? "not supported" : "failed";
 }
 
-__attribute__((visibility("default"))) void setup_driver(bool translates_ptx) { translates = translates_ptx; }
+__attribute__((visibility("default"))) void setup_driver(int error) { translation = static_cast<cudaError_t>(error); }
 
 __attribute__((visibility("default"))) void setup(int major, int minor, int sms) {
   cc_major = major;
@@ -120,6 +147,60 @@ void describe_unbuilt(Tile tile, Arch, const Problem&, char* text, size_t size) 
 
 }  // namespace gemm_4bit
 
+namespace gemm_fp8 {
+
+const char* const kSpecDigest = "host";
+
+// Single precision only; float16 is what its engine does not take, bfloat16 what the build does not hold.
+cudaError_t launch(Tile, DType dtype, const GemmFp8Args& args, cudaStream_t) {
+  if (dtype == DType::kBf16) return cudaErrorSymbolNotFound;
+  if (dtype != DType::kF32) return cudaErrorNotSupported;
+  const int64_t places[] = {reinterpret_cast<int64_t>(args.a), reinterpret_cast<int64_t>(args.b), args.lda, args.ldb,
+                            args.b_group_stride};
+  for (int64_t place : places) {
+    if (place % 16 != 0) return cudaErrorInvalidValue;
+  }
+  last_lda = args.lda;
+  for (int64_t g = 0; g < args.groups; ++g) {
+    int64_t first = 0;
+    int64_t end = args.m;
+    if (args.grouping == Grouping::kContiguous) {
+      first = g == 0 ? 0 : args.group_ends[g - 1];
+      end = args.group_ends[g];
+    } else if (args.grouping == Grouping::kMasked) {
+      first = g * args.m;
+      end = first + args.group_rows[g];
+    }
+    for (int64_t i = first; i < end; ++i) {
+      for (int64_t j = 0; j < args.n; ++j) static_cast<float*>(args.out)[i * args.ldo + j] = fp8_output(args, i, j, g);
+    }
+  }
+  return cudaSuccess;
+}
+
+void describe_unbuilt(Tile tile, Arch, const Problem&, char* text, size_t size) {
+  std::snprintf(text, size, "tile %s is not built.", tile_name(tile));
+}
+
+}  // namespace gemm_fp8
+
+namespace gemm_nvfp4 {
+
+const char* const kSpecDigest = "host";
+
+// Every output is the number of the tile.
+cudaError_t launch(Tile tile, DType dtype, const GemmNvfp4Args& args, cudaStream_t) {
+  if (dtype != DType::kF32) return cudaErrorNotSupported;
+  for (int64_t i = 0; i < args.m * args.n; ++i) static_cast<float*>(args.out)[i] = static_cast<float>(tile);
+  return cudaSuccess;
+}
+
+void describe_unbuilt(Tile tile, Arch, const Problem&, char* text, size_t size) {
+  std::snprintf(text, size, "tile %s is not built.", tile_name(tile));
+}
+
+}  // namespace gemm_nvfp4
+
 namespace binding {
 
 // Every value becomes code 7 with absmax 1: the kernel has tests of its own, here the plumbing counts.
@@ -136,7 +217,31 @@ cudaError_t enqueue_dequantize_4bit(const Dequantize4bitArgs& args, cudaStream_t
   return cudaSuccess;
 }
 
-cudaError_t load_a_kernel() { return translates ? cudaSuccess : cudaErrorUnsupportedPtxVersion; }
+// Codes 0x38 (1.0); scales count up in the order of rows and columns.
+cudaError_t enqueue_quantize_fp8(const QuantizeFp8Args& args, cudaStream_t) {
+  if (args.dtype != DType::kF32) return cudaErrorNotSupported;
+  for (int64_t i = 0; i < args.rows * args.columns; ++i) args.codes[i] = 0x38;
+  const int64_t height = args.granularity == Granularity::kTensor ? args.rows
+                         : args.granularity == Granularity::kBlock128x128 ? 128 : 1;
+  const int64_t width = args.granularity <= Granularity::kRow ? args.columns : 128;
+  const int64_t across = (args.columns + width - 1) / width;
+  for (int64_t i = 0; i < (args.rows + height - 1) / height; ++i) {
+    for (int64_t j = 0; j < across; ++j) {
+      const float counted = args.given != nullptr ? *args.given : static_cast<float>(i * across + j);
+      args.scales[i * args.scale_row + j * args.scale_column] = counted;
+    }
+  }
+  return cudaSuccess;
+}
+
+cudaError_t enqueue_quantize_nvfp4(const QuantizeNvfp4Args& args, cudaStream_t) {
+  if (args.dtype != DType::kF32) return cudaErrorNotSupported;
+  for (int64_t i = 0; i < args.rows * args.columns / 2; ++i) args.codes[i] = 0x22;
+  *args.global_scale = args.given != nullptr ? *args.given : 3.0f;
+  return cudaSuccess;
+}
+
+cudaError_t load_a_kernel() { return translation; }
 
 }  // namespace binding
 

@@ -28,14 +28,15 @@ class Record(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("serial", "m", "n", "k")),
-        *((name, ctypes.c_int32) for name in ("device", "arch", "path", "tile", "by", "dtype")),
+        *((name, ctypes.c_int32) for name in ("device", "arch", "path", "tile", "by", "dtype", "family")),
     )
 
 
 def load(path: str) -> ctypes.CDLL:
     """The library, its ops registered for CPU tensors, as an H200."""
     library = ctypes.CDLL(path)
-    for name in ("tilewright_register_torch", "tilewright_tile_name", "tilewright_arch_name", "tilewright_arch_for"):
+    texts = ("register_torch", "tile_name", "arch_name", "arch_for", "family_name", "family_tile_name")
+    for name in (f"tilewright_{text}" for text in texts):
         getattr(library, name).restype = ctypes.c_char_p
     library.lda_of_last_launch.restype = ctypes.c_int64
     assert library.tilewright_register_torch() is None
@@ -285,6 +286,180 @@ def check_images() -> None:
         assert library.tilewright_arch_for(*cc) is None, cc
 
 
+def fp8_problem(kind: str, rows: int, n: int, k: int) -> tuple[torch.Tensor, ...]:
+    """Operands, scales, and the operands in fp32 with their scales."""
+    a = torch.randn(rows, k, generator=generator).to(torch.float8_e4m3fn)
+    b = torch.randn(n, k, generator=generator).to(torch.float8_e4m3fn)
+    shapes = {
+        "tensor": ((), ()),
+        "row": ((rows, 1), (1, n)),
+        "block": ((rows, -(-k // 128)), (-(-n // 128), -(-k // 128))),
+    }
+    scale_a, scale_b = (torch.rand(shape, generator=generator) + 0.5 for shape in shapes[kind])
+    first, second = scale_a, scale_b.t() if kind == "row" else scale_b
+    if kind == "block":
+        first = scale_a.repeat_interleave(128, 1)[:, :k]
+        second = scale_b.repeat_interleave(128, 0)[:n].repeat_interleave(128, 1)[:, :k]
+    return a, b, scale_a, scale_b, a.float() * first, b.float() * second
+
+
+def check_fp8() -> None:
+    """Every kind of scaling, layouts, the fallback, and what the record says."""
+    product = torch.ops.tilewright.gemm_fp8.default
+    for kind in ("tensor", "row", "block"):
+        a, b, scale_a, scale_b, first, second = fp8_problem(kind, 5, 136, 256)
+        bias = torch.randn(136)
+        wanted = F.linear(first, second, bias)
+        wide = torch.zeros(5, 320, dtype=torch.float8_e4m3fn)
+        wide[:, :256] = a
+        crooked = torch.zeros(5 * 256 + 1, dtype=torch.uint8).view(torch.float8_e4m3fn)[1:].view(5, 256)
+        crooked.copy_(a)
+        for operand, lda in ((a, 256), (wide[:, :256], 320), (a.t().contiguous().t(), 256), (crooked, 256)):
+            torch.testing.assert_close(product(operand, b, scale_a, scale_b, bias, 2), wanted)
+            assert library.lda_of_last_launch() == lda
+        strided = scale_a.t().contiguous().t() if scale_a.dim() == 2 else scale_a
+        torch.testing.assert_close(product(a, b, strided, scale_b, None, 2, True), F.linear(first, second))
+        record = last()
+        assert (record.family, record.m, record.n, record.k, record.path, record.dtype) == (1, 5, 136, 256, 1, 2)
+        assert library.tilewright_family_tile_name(1, record.tile) is not None
+    a, b, scale_a, scale_b, first, second = fp8_problem("row", 3, 8, 64)
+    torch.testing.assert_close(product(a, b, scale_a[:, 0], scale_b[0], None, 2), F.linear(first, second))
+    assert product(a[:0], b, scale_a[:0], scale_b, None, 2).shape == (0, 8)
+    # What the engine of the tile refuses, and K that no tile takes, go to torch.
+    torch.testing.assert_close(product(a, b, scale_a, scale_b, None, 0), F.linear(first, second).half())
+    assert (last().path, last().by, last().tile) == (0, 0, -1)
+    odd = product(a[:, :40], b[:, :40], scale_a, scale_b, None, 2)
+    torch.testing.assert_close(odd, F.linear(first[:, :40], second[:, :40]))
+    assert last().path == 0
+
+
+def check_fp8_groups() -> None:
+    """Contiguous and masked groups."""
+    product = torch.ops.tilewright.gemm_fp8_grouped.default
+    for kind in ("tensor", "row", "block"):
+        parts = [fp8_problem(kind, rows, 24, 256) for rows in (3, 1, 4)]
+        b = torch.stack([part[1] for part in parts])
+        scale_b = torch.stack([part[3] for part in parts])
+        bias = torch.randn(3, 24)
+        a = torch.cat([part[0] for part in parts])
+        scale_a = parts[0][2] if kind == "tensor" else torch.cat([part[2] for part in parts])
+        if kind == "tensor":
+            parts = [(p[0], p[1], p[2], p[3], p[0].float() * scale_a, p[5]) for p in parts]
+        wanted = [F.linear(part[4], part[5], bias[g]) for g, part in enumerate(parts)]
+        ends = torch.tensor([3, 4, 8], dtype=torch.int32)
+        found = product(a, b, scale_a, scale_b, ends, None, bias, 2)
+        torch.testing.assert_close(found, torch.cat(wanted))
+        assert (last().family, last().m, last().path) == (1, 8, 1)
+        rows = torch.tensor([3, 1, 4], dtype=torch.int32)
+        stacked = torch.zeros(3, 4, 256, dtype=torch.float8_e4m3fn)
+        scales = scale_a if kind == "tensor" else torch.ones(3, 4, parts[0][2].shape[1])
+        for g, part in enumerate(parts):
+            stacked[g, : rows[g]] = part[0]
+            if kind != "tensor":
+                scales[g, : rows[g]] = part[2]
+        found = product(stacked, b, scales, scale_b, None, rows, bias, 2)
+        for g in range(3):
+            torch.testing.assert_close(found[g, : rows[g]], wanted[g])
+
+
+def check_fp8_refusals() -> None:
+    """Every argument by name, before anything is launched."""
+    a, b, scale_a, scale_b, *_ = fp8_problem("block", 2, 40, 256)
+    one, e5m2 = torch.tensor(1.0), torch.float8_e5m2
+    kinds = "allowed: one value each .per tensor., .M, 1. and .1, N. .per row., or .M, ceil.K / 128.. and"
+    for arguments, pattern in (
+        ((a.float(), b, one, one), "a has dtype float32; allowed: float8_e4m3fn, float8_e5m2"),
+        ((a, b.to(e5m2), one, one), "b has dtype float8_e5m2; expected float8_e4m3fn"),
+        ((a[0], b, one, one), "a has 1 dimensions; expected 2"),
+        ((a[:, 16:], b, one, one), "a has K=240 and b has K=256; b is .N, K."),
+        ((a, b, one.double(), one), "scale_a has dtype float64; expected float32"),
+        ((a, b, scale_a, one), f"scale_a is .2, 2. and scale_b is .. for M=2, N=40, K=256; {kinds}"),
+        ((a, b, scale_a, scale_b, one), "bias has dtype float32; expected bfloat16"),
+        ((a, b, scale_a, scale_b, torch.zeros(3), 2), "bias is .3.; expected .40."),
+        ((a, b, scale_a, scale_b, None, 3), "out_dtype=3; allowed: 0 .float16., 1 .bfloat16., 2 .float32."),
+        ((a, b, scale_a, scale_b), "tile .* is not built. This is a dispatch-table bug; .* --family gemm_fp8 2 40 256"),
+    ):
+        with pytest.raises(RuntimeError, match=f"gemm_fp8: {pattern}" if "tile" not in pattern else pattern):
+            torch.ops.tilewright.gemm_fp8(*arguments)
+    with pytest.raises(RuntimeError, match=r"give either group_ends .contiguous. or group_rows .masked."):
+        torch.ops.tilewright.gemm_fp8_grouped(a, b[None], scale_a, scale_b[None])
+
+
+def check_other_families() -> None:
+    """Tiles by family, forcing one, and NVFP4."""
+    counts = [library.tilewright_family_tile_count(i) for i in range(4)]
+    assert counts[0] == library.tilewright_tile_count()
+    assert counts[3] == 0
+    assert [library.tilewright_family_name(i) for i in range(4)] == [b"gemm_4bit", b"gemm_fp8", b"gemm_nvfp4", None]
+    a, b, scale_a, scale_b, first, second = fp8_problem("row", 2, 64, 128)
+    ran = 0
+    for number in range(counts[1]):
+        name = library.tilewright_family_tile_name(1, number).decode()
+        assert library.tilewright_force_family_tile(1, number) == -1
+        try:
+            found = torch.ops.tilewright.gemm_fp8(a, b, scale_a, scale_b, None, 2, True)
+            torch.testing.assert_close(found, F.linear(first, second))
+            assert (last().tile, last().by, last().family) == (number, 1, 1)
+            ran += 1
+        except RuntimeError as error:
+            assert f"the forced tile {name} cannot run M=2, N=64, K=128, scaling=row" in str(error)  # noqa: PT017
+        library.tilewright_force_family_tile(1, -1)
+    assert 0 < ran < counts[1]
+    codes, scales = torch.zeros(2, 32, dtype=torch.uint8), torch.zeros(512, dtype=torch.uint8)
+    globals_ = torch.ones(()), torch.ones(())
+    library.tilewright_force_family_tile(2, -2)
+    found = torch.ops.tilewright.gemm_nvfp4(codes, codes, scales, scales, *globals_, None, 2)
+    assert (found.tolist(), last().family, last().path) == ([[7.0, 7.0]] * 2, 2, 0)
+    library.tilewright_force_family_tile(2, -1)
+    with pytest.raises(RuntimeError, match="gemm_nvfp4: scale_b has 511 elements; expected 512"):
+        torch.ops.tilewright.gemm_nvfp4(codes, codes, scales, scales[1:], *globals_)
+    with pytest.raises(RuntimeError, match="gemm_nvfp4: K=8; expected a multiple of 16"):
+        torch.ops.tilewright.gemm_nvfp4(codes[:, :4], codes[:, :4], scales, scales, *globals_)
+
+
+def check_fp8_quantize() -> None:
+    """Shapes and strides of what the kernels fill."""
+    quantize = torch.ops.tilewright.quantize_fp8.default
+    x = torch.randn(200, 300)
+    shapes = [(), (200, 1), (200, 3), (2, 3)]
+    for granularity, shape in enumerate(shapes):
+        codes, scales = quantize(x.t().contiguous().t(), granularity)
+        assert (codes.dtype, codes.shape, tuple(scales.shape)) == (torch.float8_e4m3fn, x.shape, shape)
+        assert torch.equal(scales.reshape(-1), torch.arange(scales.numel(), dtype=torch.float32))
+        assert bool((codes.float() == 1).all())
+    assert quantize(x, 2)[1].stride() == (1, 200)
+    assert quantize(x, 0, 1, torch.tensor([2.5]))[1] == 2.5
+    packed, scales, scale = torch.ops.tilewright.quantize_nvfp4(torch.randn(130, 80))
+    assert (packed.shape, scales.shape, scale) == ((130, 40), (256 * 8,), 3.0)
+    for arguments, pattern in (
+        ((x[0], 0), "x has 1 dimensions; expected 2"),
+        ((x, 4), "granularity=4; allowed: 0 .tensor."),
+        ((x, 1, 2), "fp8_type=2; allowed: 0 .e4m3., 1 .e5m2."),
+        ((x, 1, 0, torch.ones(1)), "scale is given; it must be None unless granularity is 0"),
+        ((x.half(), 1), "the launch failed: not supported .x is .200, 300.."),
+    ):
+        with pytest.raises(RuntimeError, match=f"quantize_fp8: {pattern}"):
+            quantize(*arguments)
+    with pytest.raises(RuntimeError, match="quantize_nvfp4: K=24; expected a multiple of 16"):
+        torch.ops.tilewright.quantize_nvfp4(torch.ones(2, 24))
+
+
+def fp8_in_torch(a, b, scale_a, scale_b, bias=None, out_dtype=1, fast=False):  # type: ignore[no-untyped-def]
+    """Products with scales per row, as the package registers them."""
+    assert (bias, fast) == (None, False)
+    dtype = (torch.float16, torch.bfloat16, torch.float32)[out_dtype]
+    return F.linear(a.float() * scale_a, b.float() * scale_b.t()).to(dtype)
+
+
+fallbacks = torch.library.Library("tilewright", "IMPL")
+fallbacks.impl("_gemm_fp8_torch", fp8_in_torch, "CPU")
+fallbacks.impl("_gemm_nvfp4_torch", lambda a, b, *_: torch.full((a.shape[0], b.shape[0]), 7.0), "CPU")
+
+check_fp8()
+check_fp8_groups()
+check_fp8_refusals()
+check_other_families()
+check_fp8_quantize()
 check_values()
 check_layouts()
 check_nested()
