@@ -30,12 +30,27 @@ bool read_attribute(int index, cudaDeviceAttr attribute, int& out) {
   return fail("cuda:%d: reading device properties failed: %s", index, cudaGetErrorString(error));
 }
 
+// Whether the driver will never run the code. Other errors (a stream that is being captured, no memory) may pass.
+bool is_refusal(cudaError_t error) {
+  switch (error) {
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidPtx:
+    case cudaErrorJitCompilerNotFound:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorJitCompilationDisabled:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // The driver translates PTX when a kernel is first loaded, and refuses PTX of a toolkit newer than itself.
 void check_translation(int index, Device& device) {
   const DeviceGuard guard(index);
   const cudaError_t error = load_a_kernel();
   if (error == cudaSuccess) return;
   (void)cudaGetLastError();
+  if (!is_refusal(error)) return;
   device.image = -1;
   device.error = static_cast<int>(error);
 }

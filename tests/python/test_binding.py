@@ -49,7 +49,7 @@ import ctypes, sys, torch
 library = ctypes.CDLL(sys.argv[1])
 library.tilewright_register_torch.restype = ctypes.c_char_p
 assert library.tilewright_register_torch() is None
-library.setup_driver(sys.argv[4] == "translates")
+library.setup_driver(int(sys.argv[4]))
 library.setup(int(sys.argv[2]), int(sys.argv[3]), 148)
 implementations = torch.library.Library("tilewright", "IMPL")
 answer = lambda *arguments: torch.full((1, 1), 7.0)
@@ -65,18 +65,20 @@ print(product.item(), weight.numel(), codes.dtype)
 text = ctypes.create_string_buffer(1024)
 print(library.tilewright_device_refusal(-1, text, 1024), text.value.decode())
 """
+TRANSLATES, REFUSES, OUT_OF_MEMORY = 0, 222, 2  # what CUDA says of a kernel that is loaded
 KERNELS, TORCH = "0.0 64 torch.uint8", "7.0 1 torch.float32"
 
 
 @pytest.mark.parametrize(
     ("cc", "driver", "answer", "refusal"),
     [
-        ((9, 0), "refuses", KERNELS, "0 "),  # machine code: the driver translates nothing
-        ((10, 7), "translates", KERNELS, "0 "),
-        ((13, 0), "translates", KERNELS, "0 "),
+        ((9, 0), REFUSES, KERNELS, "0 "),  # machine code: the driver translates nothing
+        ((10, 7), TRANSLATES, KERNELS, "0 "),
+        ((13, 0), TRANSLATES, KERNELS, "0 "),
+        ((13, 0), OUT_OF_MEMORY, KERNELS, "0 "),  # says nothing about the code
         (
             (13, 0),
-            "refuses",
+            REFUSES,
             TORCH,
             "1 cuda:-1 has compute capability 13.0, and this build of tilewright has code only for sm_80, sm_89, "
             "sm_90a, sm_120f, compute_89; its PTX was made with CUDA 13.5 and the driver, of CUDA 13.0, does not "
@@ -84,7 +86,7 @@ KERNELS, TORCH = "0.0 64 torch.uint8", "7.0 1 torch.float32"
         ),
         (
             (7, 5),
-            "translates",
+            TRANSLATES,
             TORCH,
             "1 cuda:-1 has compute capability 7.5, and this build of tilewright has code only for sm_80, sm_89, "
             "sm_90a, sm_120f, compute_89; build it with TILEWRIGHT_ARCHS set for this device",
@@ -92,9 +94,9 @@ KERNELS, TORCH = "0.0 64 torch.uint8", "7.0 1 torch.float32"
     ],
 )
 def test_a_device_that_no_kernel_runs_on_is_served_by_torch(
-    cc: tuple[int, int], driver: str, answer: str, refusal: str, library: Path
+    cc: tuple[int, int], driver: int, answer: str, refusal: str, library: Path
 ) -> None:
-    command = [sys.executable, "-c", ASK, str(library), *map(str, cc), driver]
+    command = [sys.executable, "-c", ASK, str(library), *map(str, cc), str(driver)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == [answer, refusal], done.stderr
 
