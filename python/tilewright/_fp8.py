@@ -1,21 +1,34 @@
-"""FP8 linear layers of compressed-tensors, ModelOpt and fine-grained FP8 checkpoints, expanded to torch.nn.Linear.
+"""FP8 linear layers of compressed-tensors, ModelOpt and fine-grained FP8 checkpoints, to and from LinearFP8.
 
-There is no FP8 kernel here: the layer is read so that a mixed checkpoint opens, and runs as a dense one. The weight is
-float8_e4m3fn [N, K] times `weight_scale` (or `weight_scale_inv`, which is multiplied too): one value, one per row, or
-one per block of 128 by 128.
+The weight is float8_e4m3fn [N, K] times `weight_scale` (or `weight_scale_inv`, which is multiplied too): one value, one
+per row, or one per block of 128 by 128. `input_scale`, one value, is the scale of every input; without it inputs are
+measured, row by row (by 1 x 128 under block scales).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 
 from ._errors import CheckpointError, unknown_keys
+from .fp8 import dequantize_fp8
+from .linear_fp8 import LinearFP8
+from .reference_fp8 import blocks
 
-_BLOCK = 128
 _SCALES = ("weight_scale", "weight_scale_inv")
 _KEYS = ("weight", *_SCALES, "input_scale", "bias")
+_RECORD = "_fp8_record"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the checkpoint holds beside a LinearFP8: the key of the weight's scale, and the tensors as they were."""
+
+    key: str
+    scale: torch.Tensor
+    input_scale: torch.Tensor | None
 
 
 def prefixes(tensors: Mapping[str, torch.Tensor]) -> list[str]:
@@ -27,8 +40,8 @@ def prefixes(tensors: Mapping[str, torch.Tensor]) -> list[str]:
     )
 
 
-def read(tensors: Mapping[str, torch.Tensor], prefix: str, dtype: torch.dtype) -> torch.nn.Linear:
-    """The layer below `prefix` as a dense layer in `dtype`. CheckpointError names the key that does not fit."""
+def read(tensors: Mapping[str, torch.Tensor], prefix: str) -> LinearFP8:
+    """The layer below `prefix`. CheckpointError names the key that does not fit."""
     own = {key[len(prefix) :]: tensor for key, tensor in tensors.items() if key.startswith(prefix)}
     unknown = sorted(own.keys() - set(_KEYS))
     if unknown:
@@ -39,17 +52,46 @@ def read(tensors: Mapping[str, torch.Tensor], prefix: str, dtype: torch.dtype) -
     weight = own["weight"]
     if weight.dim() != 2:
         raise CheckpointError(f"{prefix}weight: {list(weight.shape)}; expected [N, K]")
-    scale = _expand(own[found[0]], (weight.shape[0], weight.shape[1]), prefix + found[0])
-    bias = own.get("bias")
-    layer = torch.nn.Linear(weight.shape[1], weight.shape[0], bias is not None, device="meta")
-    layer.weight = torch.nn.Parameter((weight.float() * scale).to(dtype), requires_grad=False)
-    if bias is not None:
-        layer.bias = torch.nn.Parameter(bias.to(dtype), requires_grad=False)
+    shape = (weight.shape[0], weight.shape[1])
+    if "bias" in own and tuple(own["bias"].shape) != shape[:1]:
+        raise CheckpointError(f"{prefix}bias: {list(own['bias'].shape)}; expected [{shape[0]}]")
+    scale = _weight_scale(own[found[0]], shape, prefix + found[0])
+    given = _input_scale(own.get("input_scale"), scale.dim() == 2 and scale.shape != (shape[0], 1), prefix)
+    if scale.numel() == 1 and given is None:  # inputs are measured by row, so the weight's scale is one per row too
+        scale = scale.reshape(1, 1).expand(shape[0], 1).contiguous()
+    layer = LinearFP8(weight, scale, own.get("bias"), input_scale=given)
+    object.__setattr__(layer, _RECORD, Record(found[0], own[found[0]], own.get("input_scale")))
     return layer
 
 
-def _expand(scale: torch.Tensor, shape: tuple[int, int], key: str) -> torch.Tensor:
-    """The scale in fp32, in a shape that multiplies [N, K]."""
+def write(layer: LinearFP8, prefix: str) -> dict[str, torch.Tensor]:
+    """The layer with the keys that it was read with, or `weight_scale` (block scales: `weight_scale_inv`)."""
+    record: Record | None = getattr(layer, _RECORD, None)
+    out = {"weight": layer.weight}
+    if record is not None:
+        out[record.key] = record.scale
+    else:
+        out["weight_scale_inv" if layer.scaling == "block" else "weight_scale"] = layer.weight_scale
+    given = layer.input_scale if record is None else record.input_scale
+    if given is not None:
+        out["input_scale"] = given
+    if layer.bias is not None:
+        out["bias"] = layer.bias.detach()
+    return {prefix + key: tensor for key, tensor in out.items()}
+
+
+def expand(layer: LinearFP8, dtype: torch.dtype) -> torch.nn.Linear:
+    """The layer as a dense one in `dtype`."""
+    dense = torch.nn.Linear(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
+    weight = dequantize_fp8(layer.weight, layer.weight_scale).to(dtype)
+    dense.weight = torch.nn.Parameter(weight, requires_grad=False)
+    if layer.bias is not None:
+        dense.bias = torch.nn.Parameter(layer.bias.detach().to(dtype), requires_grad=False)
+    return dense
+
+
+def _weight_scale(scale: torch.Tensor, shape: tuple[int, int], key: str) -> torch.Tensor:
+    """The scale in fp32 as LinearFP8 takes it."""
     N, K = shape
     scale = scale.float()
     if scale.numel() == 1:
@@ -58,8 +100,18 @@ def _expand(scale: torch.Tensor, shape: tuple[int, int], key: str) -> torch.Tens
         scale = scale[:, 0, :, 0]
     if tuple(scale.shape) in ((N,), (N, 1)):
         return scale.reshape(N, 1)
-    if tuple(scale.shape) == (-(-N // _BLOCK), -(-K // _BLOCK)):
-        return scale.repeat_interleave(_BLOCK, 0)[:N].repeat_interleave(_BLOCK, 1)[:, :K]
+    if tuple(scale.shape) == (blocks(N), blocks(K)):
+        return scale.contiguous()
     raise CheckpointError(
         f"{key}: {list(scale.shape)} for a weight [{N}, {K}]; expected one value, [{N}, 1] or one per 128 by 128 block"
     )
+
+
+def _input_scale(scale: torch.Tensor | None, in_blocks: bool, prefix: str) -> torch.Tensor | None:
+    """The scale of every input, or None where each is measured."""
+    if scale is None:
+        return None
+    if scale.numel() != 1 or in_blocks:
+        expected = "none with block scales" if in_blocks else "one value"
+        raise CheckpointError(f"{prefix}input_scale: {list(scale.shape)}; expected {expected}")
+    return scale.float().reshape(())

@@ -1,4 +1,4 @@
-"""Checkpoints of others: bitsandbytes 4-bit and NVFP4 layers to Linear4bit and back, whole models from safetensors.
+"""Checkpoints of others: bitsandbytes 4-bit, NVFP4 and FP8 layers to ours and back, whole models from safetensors.
 
 Reading is strict: a key that is unknown, missing or does not fit is an error that names it. Only safetensors files are
 opened, so nothing in a checkpoint is executed.
@@ -17,6 +17,7 @@ import torch
 from . import _bitsandbytes, _fp8, _nvfp4
 from ._errors import CheckpointError, unknown_keys
 from .linear import Linear4bit
+from .linear_fp8 import LinearFP8
 
 __all__ = [
     "CheckpointError",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 _INDEX = "model.safetensors.index.json"
+_QUANTISED = (Linear4bit, LinearFP8)
 Tensors = Mapping[str, torch.Tensor]
 
 
@@ -41,6 +43,7 @@ class LoadReport:
 
     bitsandbytes: tuple[str, ...]
     nvfp4: tuple[str, ...]
+    fp8: tuple[str, ...]
     expanded_fp8: tuple[str, ...]
     ignored: tuple[str, ...]
 
@@ -48,6 +51,7 @@ class LoadReport:
         counts = [
             f"{len(self.bitsandbytes)} bitsandbytes layers",
             f"{len(self.nvfp4)} NVFP4 layers",
+            f"{len(self.fp8)} FP8 layers",
             f"{len(self.expanded_fp8)} FP8 layers expanded to dense ones",
             f"{len(self.ignored)} keys ignored",
         ]
@@ -124,13 +128,15 @@ def load(
     source: str | Path | Tensors,
     *,
     ignore: Iterable[str] = (),
+    expand_fp8: bool = False,
     dtype: torch.dtype | None = None,
 ) -> LoadReport:
     """Loads a checkpoint into `model`; its quantised layers replace the model's torch.nn.Linear of the same name.
 
     source: a file or folder for `read_tensors`, or the tensors. ignore: patterns of keys to leave out, such as
-    "*.k_scale". dtype: of FP8 layers, which become dense (the dtype of the layer that they replace if None). A model
-    on the meta device takes the tensors as they are; another copies them to its own devices and dtypes.
+    "*.k_scale". expand_fp8: make dense layers of FP8 ones, in `dtype` (that of the layer that they replace if None),
+    instead of LinearFP8, which quantises its inputs. A model on the meta device takes the tensors as they are; another
+    copies them to its own devices and dtypes.
     CheckpointError names every key that the model or the format does not have, or lacks.
     """
     tensors = dict(source) if isinstance(source, Mapping) else read_tensors(source)
@@ -143,8 +149,11 @@ def load(
     made: dict[str, dict[str, torch.nn.Module]] = {
         "bitsandbytes": {prefix: _bitsandbytes.read(own[prefix], prefix) for prefix in bitsandbytes},
         "nvfp4": {prefix: _nvfp4.read(own[prefix], prefix, naming) for prefix, naming in nvfp4.items()},
-        "fp8": {prefix: _fp8.read(own[prefix], prefix, dtype or _dtype_of(model, prefix)) for prefix in fp8},
+        "fp8": {prefix: _fp8.read(own[prefix], prefix) for prefix in fp8},
     }
+    if expand_fp8:
+        dense = made.pop("fp8")
+        made["expanded"] = {p: _fp8.expand(layer, dtype or _dtype_of(model, p)) for p, layer in dense.items()}  # type: ignore[arg-type]
     layers = {prefix: layer for group in made.values() for prefix, layer in group.items()}
     # Everything is checked before the model changes.
     replaced = {prefix: _linear(model, prefix, layer) for prefix, layer in layers.items()}
@@ -153,17 +162,17 @@ def load(
         _set_module(model, prefix, layer, replaced[prefix])
     _load_plain(model, rest)
     names = {group: tuple(prefix.removesuffix(".") for prefix in found) for group, found in made.items()}
-    return LoadReport(names["bitsandbytes"], names["nvfp4"], names["fp8"], ignored)
+    return LoadReport(names["bitsandbytes"], names["nvfp4"], names.get("fp8", ()), names.get("expanded", ()), ignored)
 
 
 def state_dict(model: torch.nn.Module, *, nvfp4: str | None = None) -> dict[str, torch.Tensor]:
-    """The model's tensors with every Linear4bit in the checkpoint format of its kind: bitsandbytes or NVFP4.
+    """The model's tensors with every quantised layer in the checkpoint format of its kind: bitsandbytes, NVFP4 or FP8.
 
     nvfp4: the naming, "compressed-tensors" or "modelopt"; None keeps the one that each layer was read with. Tensors
     that share memory (tied weights) are listed once, under their first name.
     """
     out: dict[str, torch.Tensor] = {}
-    prefixes = {f"{name}." if name else "": m for name, m in model.named_modules() if isinstance(m, Linear4bit)}
+    prefixes = {f"{name}." if name else "": m for name, m in model.named_modules() if isinstance(m, _QUANTISED)}
     owned = {prefix + key for prefix, layer in prefixes.items() for key in layer.state_dict()}
     seen: set[tuple[int, tuple[int, ...], torch.dtype]] = set()
     for key, tensor in model.state_dict().items():
@@ -172,7 +181,9 @@ def state_dict(model: torch.nn.Module, *, nvfp4: str | None = None) -> dict[str,
             seen.add(place)
             out[key] = tensor
     for prefix, layer in prefixes.items():
-        if layer.quant_type == "e2m1":
+        if isinstance(layer, LinearFP8):
+            out.update(_fp8.write(layer, prefix))
+        elif layer.quant_type == "e2m1":
             out.update(to_nvfp4(layer, prefix=prefix, naming=nvfp4))
         else:
             out.update(_bitsandbytes.write(layer, prefix))
@@ -243,7 +254,7 @@ def _linear(model: torch.nn.Module, prefix: str, layer: torch.nn.Module) -> torc
     if not prefix:
         raise CheckpointError("the checkpoint is one layer; read it with from_bitsandbytes or from_nvfp4")
     wanted = [getattr(layer, size) for size in ("out_features", "in_features")]
-    if not isinstance(module, torch.nn.Linear | Linear4bit):
+    if not isinstance(module, torch.nn.Linear | Linear4bit | LinearFP8):
         raise CheckpointError(f"{prefix}*: the model has a {type(module).__name__} there; expected torch.nn.Linear")
     if [module.out_features, module.in_features] != wanted:
         shape = f"[{module.out_features}, {module.in_features}]"

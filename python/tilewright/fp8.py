@@ -162,7 +162,10 @@ def run_linear(
 ) -> torch.Tensor:
     """Quantises x [..., K] as `granularity` says and multiplies."""
     flat = x.reshape(-1, x.shape[-1])
-    rows, row_scale = _quantize_op(flat, GRANULARITIES.index(granularity), 0, input_scale)
+    measured = granularity if input_scale is None else "tensor"
+    rows, row_scale = _quantize_op(flat, GRANULARITIES.index(measured), 0, input_scale)
+    if measured != granularity:  # one scale for all rows of x, and one for every row of the weight
+        row_scale = row_scale.expand(flat.shape[0], 1)
     out: torch.Tensor = _gemm_op(rows, codes, row_scale, scale, bias, formats.dtype_code(x.dtype), fast_accum)
     return out.view(*x.shape[:-1], codes.shape[0])
 

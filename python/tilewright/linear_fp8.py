@@ -44,7 +44,7 @@ class LinearFP8(_Quantized):
 
     Make one with `LinearFP8.from_linear`. weight, weight_scale and input_scale are buffers; the weight is not trained,
     gradients flow to x as if it had not been rounded. scaling: "tensor", "row" (a scale per row of x and of W) or
-    "block" (1 x 128 of x by 128 x 128 of W). input_scale: one fp32 value for every x, with "tensor"; None
+    "block" (1 x 128 of x by 128 x 128 of W). input_scale: one fp32 value for every x, with "tensor" or "row"; None
     measures x each time.
     """
 
@@ -66,7 +66,7 @@ class LinearFP8(_Quantized):
             raise ValueError(f"weight is {weight.dtype} {list(weight.shape)}; expected float8_e4m3fn [N, K]")
         self.out_features, self.in_features = weight.shape
         self.scaling = _scaling(weight, weight_scale)
-        if input_scale is not None and self.scaling != "tensor":
+        if input_scale is not None and self.scaling == "block":
             raise ValueError(f"input_scale is given; it must be None for scaling={self.scaling!r}")
         self.fast_accum = fast_accum
         self.register_buffer("weight", weight)
@@ -97,12 +97,12 @@ def _scaling(weight: torch.Tensor, scale: torch.Tensor) -> str:
     N, K = weight.shape
     if scale.dtype != torch.float32:
         raise ValueError(f"weight_scale is {scale.dtype}; expected float32")
+    if N > 1 and tuple(scale.shape) == (blocks(N), blocks(K)):
+        return "block"
     if scale.numel() == 1:
         return "tensor"
     if tuple(scale.shape) in ((N,), (N, 1)):
         return "row"
-    if tuple(scale.shape) == (blocks(N), blocks(K)):
-        return "block"
     raise ValueError(
         f"weight_scale is {list(scale.shape)} for a weight [{N}, {K}]; expected one value, [{N}, 1] or "
         f"[{blocks(N)}, {blocks(K)}]"

@@ -300,20 +300,26 @@ def test_load_a_mixed_model_and_save_it(device: str, tmp_path: Path) -> None:
     save_file(tensors, tmp_path / "model.safetensors")
     with torch.device(device):
         net = Net()
-    report = checkpoint.load(net, tmp_path, dtype=torch.float32)
-    assert (report.bitsandbytes, report.nvfp4, report.expanded_fp8) == (("first",), ("third",), ("second",))
-    assert str(report) == "1 bitsandbytes layers, 1 NVFP4 layers, 1 FP8 layers expanded to dense ones"
+    report = checkpoint.load(net, tmp_path)
+    assert (report.bitsandbytes, report.nvfp4, report.fp8) == (("first",), ("third",), ("second",))
+    assert str(report) == "1 bitsandbytes layers, 1 NVFP4 layers, 1 FP8 layers"
     assert net.head.weight is net.embed.weight
     assert not any(tensor.is_meta for tensor in net.state_dict().values())
     out = net(torch.arange(4))
     assert out.shape == (4, 10) and bool(torch.isfinite(out).all())
+    assert isinstance(net.second, tilewright.LinearFP8)
+    checkpoint.save(net, tmp_path / "again.safetensors")
+    same_bytes(checkpoint.read_tensors(tmp_path / "again.safetensors"), tensors)
+
+
+def test_fp8_layers_can_be_made_dense() -> None:
+    tensors, net = mixed(), Net()
+    report = checkpoint.load(net, tensors, expand_fp8=True, dtype=torch.float32)
+    assert (report.fp8, report.expanded_fp8) == ((), ("second",))
+    assert str(report) == "1 bitsandbytes layers, 1 NVFP4 layers, 1 FP8 layers expanded to dense ones"
     dense = tensors["second.weight"].float() * tensors["second.weight_scale"]
     assert torch.equal(net.second.weight, dense)
-    checkpoint.save(net, tmp_path / "again.safetensors")
-    again = checkpoint.read_tensors(tmp_path / "again.safetensors")
-    kept = {key: tensor for key, tensor in tensors.items() if not key.startswith("second.")}
-    same_bytes({key: again[key] for key in kept}, kept)
-    assert again.keys() - kept.keys() == {"second.weight", "second.bias"}
+    assert checkpoint.state_dict(net).keys() - tensors.keys() == set()
 
 
 def test_a_model_that_does_not_fit_is_left_alone() -> None:
@@ -355,13 +361,50 @@ def test_fp8_scales(scale: tuple[int, ...], expected: int) -> None:
     weight = torch.ones(24, 200).to(torch.float8_e4m3fn)
     values = torch.arange(1, expected + 1, dtype=torch.float32).reshape(scale)
     net = torch.nn.Sequential(torch.nn.Linear(200, 24, bias=False))
-    checkpoint.load(net, {"0.weight": weight, "0.weight_scale": values})
+    checkpoint.load(net, {"0.weight": weight, "0.weight_scale": values}, expand_fp8=True)
     dense = net[0].weight
     assert dense[0, 0] == 1
     assert dense[-1, -1] == expected
     assert dense.unique().numel() == expected
     with pytest.raises(checkpoint.CheckpointError, match=r"weight_scale: \[3\] for a weight \[24, 200\]"):
         checkpoint.load(net, {"0.weight": weight, "0.weight_scale": torch.ones(3)})
+
+
+@pytest.mark.parametrize(
+    ("shape", "key", "static", "scaling"),
+    [
+        ((), "weight_scale", True, "tensor"),
+        ((1,), "weight_scale", False, "row"),
+        ((24, 1), "weight_scale", False, "row"),
+        ((24, 1), "weight_scale", True, "row"),
+        ((1, 2), "weight_scale_inv", False, "block"),
+    ],
+)
+def test_fp8_layers_run_as_they_are(shape: tuple[int, ...], key: str, static: bool, scaling: str) -> None:
+    torch.manual_seed(3)
+    weight = torch.randn(24, 200).to(torch.float8_e4m3fn)
+    tensors = {"0.weight": weight, f"0.{key}": torch.rand(shape) + 0.5, "0.bias": torch.randn(24)}
+    if static:
+        tensors["0.input_scale"] = torch.tensor(0.01)
+    net = torch.nn.Sequential(torch.nn.Linear(200, 24))
+    checkpoint.load(net, tensors)
+    layer = net[0]
+    assert isinstance(layer, tilewright.LinearFP8)
+    assert layer.scaling == scaling
+    dense = torch.nn.Sequential(torch.nn.Linear(200, 24))
+    checkpoint.load(dense, tensors, expand_fp8=True)
+    x = torch.randn(5, 200)
+    wanted = dense(x).detach()
+    assert float((layer(x).detach() - wanted).norm() / wanted.norm()) < 0.06
+    same_bytes(checkpoint.state_dict(net), tensors)
+
+
+def test_fp8_scales_of_inputs_that_do_not_fit() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(200, 24, bias=False))
+    good = {"0.weight": torch.ones(24, 200).to(torch.float8_e4m3fn), "0.weight_scale_inv": torch.ones(1, 2)}
+    for wrong, text in ((torch.tensor(1.0), "expected none with block scales"), (torch.ones(2), "expected none")):
+        with pytest.raises(checkpoint.CheckpointError, match=rf"0\.input_scale: .*; {text}"):
+            checkpoint.load(net, good | {"0.input_scale": wrong})
 
 
 def test_shards_and_pickles(tmp_path: Path) -> None:

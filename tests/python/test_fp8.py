@@ -331,8 +331,11 @@ def test_linear_with_a_scale_for_every_input() -> None:
     x = torch.full((3, 64), 1000.0)
     weight = dequantize_fp8(layer.weight, layer.weight_scale)
     torch.testing.assert_close(layer(x), torch.full((3, 64), 448.0 * 0.25) @ weight.T)
-    with pytest.raises(ValueError, match="input_scale is given; it must be None for scaling='row'"):
-        tilewright.LinearFP8.from_linear(dense, scaling="row", input_scale=torch.tensor(0.25))
+    rows = tilewright.LinearFP8.from_linear(dense, scaling="row", input_scale=torch.tensor(0.25))
+    weight = dequantize_fp8(rows.weight, rows.weight_scale)
+    torch.testing.assert_close(rows(x), torch.full((3, 64), 448.0 * 0.25) @ weight.T)
+    with pytest.raises(ValueError, match="input_scale is given; it must be None for scaling='block'"):
+        tilewright.LinearFP8.from_linear(dense, scaling="block", input_scale=torch.tensor(0.25))
     with pytest.raises(ValueError, match="scaling='column'; allowed: tensor, row, block"):
         tilewright.LinearFP8.from_linear(dense, scaling="column")
     with pytest.raises(ValueError, match=re.escape("weight_scale is [3] for a weight [32, 64]")):
