@@ -1,0 +1,157 @@
+"""Which mutants of the core modules the tests notice: dispatch, loader, layouts.
+
+    python tests/mutation/run.py --count 40 --jobs 2 --out evidence/mutation-python.json
+
+Works on a copy of the tree. A mutant is killed when the tests of its module fail or take far longer than they should;
+each one that survives stands in survivors.yaml with the reason, or the tests lack something. Exit status 1 when fewer
+than 85 % are killed or a survivor has no reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE))
+
+from mutate import Mutant, chosen  # noqa: E402
+
+MODULES: dict[str, tuple[str, ...]] = {
+    "codegen/loader.py": ("tests/codegen/test_loader.py", "tests/codegen/test_error_texts.py"),
+    "codegen/expr.py": ("tests/codegen/test_expr.py", "tests/codegen/test_error_texts.py"),
+    "codegen/evaluate.py": ("tests/codegen/test_decide.py", "tests/codegen/test_vector.py", "tests/cases/test_b18.py"),
+    "codegen/decide.py": ("tests/codegen/test_decide.py",),
+    "codegen/archs.py": ("tests/python/test_archs.py", "tests/wheels/test_variants.py"),
+    "codegen/images.py": ("tests/cases/test_b02.py", "tests/cases/test_b08.py"),
+    "python/tilewright/formats.py": ("tests/python/test_formats.py", "tests/cases/test_b13.py"),
+    "python/tilewright/reference.py": (
+        "tests/python/test_formats.py", "tests/python/test_gemm.py", "tests/cases/test_b22.py",
+        "tests/cases/test_numerics.py",
+    ),
+    "python/tilewright/_checks.py": ("tests/python/test_gemm.py", "tests/cases/test_b11.py"),
+    "python/tilewright/_decisions.py": ("tests/python/test_gemm.py", "tests/python/test_decisions.py"),
+    "python/tilewright/_tuned.py": ("tests/python/test_tuned.py",),
+}  # fmt: skip
+PATIENCE = 4.0
+
+
+class Copy:
+    """A copy of the tree, imported under the names that an install has."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "tree"
+        command = ["git", "ls-files", "-co", "--exclude-standard"]
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        for name in listed.stdout.splitlines():
+            source = ROOT / name
+            if source.is_file() and not name.startswith(("evidence/", "docs/")):
+                (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, self.root / name)
+        self.path = folder / "path"
+        self.path.mkdir()
+        (self.path / "tilewright").symlink_to(self.root / "python/tilewright")
+        (self.path / "tilewright_codegen").symlink_to(self.root / "codegen")
+        self.took: dict[str, float] = {}
+
+    def test(self, module: str, patience: float) -> tuple[bool, str]:
+        """Whether the tests of a module pass, and the first thing that failed."""
+        environment = {
+            **os.environ, "PYTHONPATH": str(self.path), "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_MAX_EXAMPLES": "60",
+            "OMP_NUM_THREADS": "1",
+        }  # fmt: skip
+        tests = [name for name in MODULES[module] if (self.root / name).is_file()]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "not gpu and not slow",
+            *tests,
+        ]
+        try:
+            done = subprocess.run(
+                command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=patience, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return False, "took too long"
+        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return done.returncode == 0, (failed or done.stdout.splitlines()[-1:] or ["no output"])[0][:160]
+
+    def judge(self, module: str, mutant: Mutant) -> str | None:
+        """What noticed the mutant; None when nothing did."""
+        file = self.root / module
+        before = file.read_bytes()
+        try:
+            file.write_text(mutant.source, "utf-8")
+            passed, why = self.test(module, 20 + PATIENCE * self.took[module])
+        finally:
+            file.write_bytes(before)
+        return None if passed else why
+
+
+def run_module(module: str, count: int) -> dict[str, Any]:
+    """Kills and survivors of one module, in a copy of its own."""
+    with tempfile.TemporaryDirectory(prefix="tilewright-mutants-") as folder:
+        copy_ = Copy(Path(folder))
+        started = time.monotonic()
+        passed, why = copy_.test(module, 600)
+        if not passed:
+            return {"module": module, "error": f"the tests fail without a mutant: {why}"}
+        copy_.took[module] = time.monotonic() - started
+        tried = chosen(module, (ROOT / module).read_text("utf-8"), count)
+        survivors = []
+        for mutant in tried:
+            if copy_.judge(module, mutant) is None:
+                survivors.append(mutant.name)
+                print(f"{module}: survived: {mutant.name}", file=sys.stderr, flush=True)
+    return {"module": module, "tried": len(tried), "killed": len(tried) - len(survivors), "survivors": survivors}
+
+
+def main() -> None:
+    """Runs the modules side by side and writes the counts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=40, help="mutants a module")
+    parser.add_argument("--module", action="append", choices=sorted(MODULES))
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    modules = options.module or list(MODULES)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        found = list(pool.map(lambda m: run_module(m, options.count), modules))
+    reasons = yaml.safe_load((HERE / "survivors.yaml").read_text("utf-8")) or {}
+    tried, killed = (sum(row.get(key, 0) for row in found) for key in ("tried", "killed"))
+    unexplained = [
+        f"{row['module']}: {name}"
+        for row in found
+        for name in row.get("survivors", [])
+        if name not in reasons.get(row["module"], {})
+    ]
+    result = {"schema": "mutation/1", "tried": tried, "killed": killed, "rate": round(killed / max(1, tried), 4)}
+    text = json.dumps(result)[:-1] + ', "modules": [\n' + ",\n".join(json.dumps(row) for row in found) + "\n]}\n"
+    print(text)
+    if options.out:
+        options.out.write_text(text, "utf-8")
+    for line in unexplained:
+        print(f"no reason: {line}", file=sys.stderr)
+    sys.exit(1 if unexplained or result["rate"] < 0.85 or any("error" in row for row in found) else 0)
+
+
+if __name__ == "__main__":
+    main()
