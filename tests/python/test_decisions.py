@@ -53,17 +53,30 @@ def native() -> _library.Native:
 MISSING = _library.Native(None, None, "this install has no native library")
 
 
-@pytest.mark.parametrize(
-    ("record", "expected"),
-    [
-        ((7, 5, 40, 128, 1, 1, 1, 2, 0, 1, 0), (7, 5, 40, 128, torch.bfloat16, "cuda:1", "sm90", "custom", "64x64-64", False, False)),
-        ((1, 1, 2, 3, 0, 0, 0, -1, 1, 0, 0), (1, 1, 2, 3, torch.float16, "cuda:0", "sm80", "fallback", None, True, False)),
-        ((2, 9, 2, 3, 0, 0, 1, 1, 2, 2, 2), (2, 9, 2, 3, torch.float32, "cuda:0", "sm80", "custom", "f2-1", False, True, "gemm_nvfp4")),
-    ],
-)  # fmt: skip
-def test_records_are_read_field_by_field(record: Any, expected: Any, native: _library.Native) -> None:
+PLAIN = {"forced": False, "tuned": False, "family": "gemm_4bit"}
+RECORDS = [
+    (
+        (7, 5, 40, 128, 1, 1, 1, 2, 0, 1, 0),
+        (7, 5, 40, 128, torch.bfloat16, "cuda:1", "sm90", "custom", "64x64-64"),
+        PLAIN,
+    ),
+    (
+        (1, 1, 2, 3, 0, 0, 0, -1, 1, 0, 0),
+        (1, 1, 2, 3, torch.float16, "cuda:0", "sm80", "fallback", None),
+        PLAIN | {"forced": True},
+    ),
+    (
+        (2, 9, 2, 3, 0, 0, 1, 1, 2, 2, 2),
+        (2, 9, 2, 3, torch.float32, "cuda:0", "sm80", "custom", "f2-1"),
+        PLAIN | {"tuned": True, "family": "gemm_nvfp4"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("record", "expected", "by"), RECORDS)
+def test_records_are_read_field_by_field(record: Any, expected: Any, by: Any, native: _library.Native) -> None:
     native.library.record = record
-    assert _decisions.last_decision(native) == _decisions.Decision(*expected)
+    assert _decisions.last_decision(native) == _decisions.Decision(*expected, **by)
 
 
 def test_before_the_first_call_there_is_none(native: _library.Native) -> None:
