@@ -12,6 +12,7 @@ LIBRARY = "tilewright/_native.so"
 IMAGES = "tilewright/images.json"
 SPECS = "tilewright_codegen/_data/specs/"
 TEMPLATES = "tilewright_codegen/_data/csrc_templates/"
+CMAKE = "tilewright_codegen/_data/cmake/TilewrightFamilies.cmake"
 PACKAGES = ("tilewright", "tilewright_codegen")
 LICENCE_FILES = ("LICENSE", "NOTICE")
 _NATIVE = re.compile(r"\.(so|pyd|dll|dylib|a|o)(\.[0-9.]+)?$")
@@ -30,7 +31,7 @@ def check_members(archive: Archive, check: Check) -> None:
     for member in sorted(archive.members):
         if "__pycache__" in member or member.endswith(".pyc"):
             check.problems.append(f"holds {member}, a leftover of another interpreter")
-    for member in (LIBRARY, IMAGES, f"{SPECS}families/gemm_4bit/family.yaml"):
+    for member in (LIBRARY, IMAGES, CMAKE, f"{SPECS}families/gemm_4bit/family.yaml"):
         if member not in archive.members:
             check.problems.append(f"lacks {member}")
     check.facts["files"] = len(archive.members)

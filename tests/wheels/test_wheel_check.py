@@ -167,6 +167,10 @@ PLANTED = {
         ["members: bundles tilewright/libcudart.so.13; only tilewright/_native.so is expected"],
     ),
     "stray package": (_set(files={"tests/test_x.py": b""}), ["members: holds tests/"]),
+    "no CMake modules": (
+        _set(drop=("tilewright_codegen/_data/cmake/TilewrightFamilies.cmake",)),
+        ["members: lacks tilewright_codegen/_data/cmake/TilewrightFamilies.cmake"],
+    ),
     "bytecode": (
         _set(files={"tilewright/__pycache__/a.cpython-311.pyc": b""}),
         ["members: holds tilewright/__pycache__/a.cpython-311.pyc"],

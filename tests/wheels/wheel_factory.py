@@ -197,6 +197,7 @@ def make_wheel(compiler: Compiler, folder: Path, recipe: Recipe) -> Path:
         "tilewright/_native.so": library,
         "tilewright/images.json": _images(recipe.images),
         "tilewright_codegen/_data/csrc_templates/include/tilewright/gemm_4bit/args.h": b"//\n",
+        "tilewright_codegen/_data/cmake/TilewrightFamilies.cmake": b"#\n",
         f"{info}/METADATA": recipe.metadata.replace("Version: 0.1.0", f"Version: {recipe.version}").encode(),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
         f"{info}/licenses/LICENSE": b"text\n",
