@@ -47,17 +47,18 @@ class PairTile:
         atoms, buffers = (4, 3) if self.k_bytes == 48 else (2, 2)
         return accumulators + buffers * atoms * (4 * self.stacked + self.nt // 32)
 
+    def spec_fields(self) -> dict[str, object]:
+        """The fields under the names that a spec gives them."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("id", "family", "targets")}
+
     def struct(self, name: str) -> str:
         """The C++ struct that the generator makes of the tile."""
         lines = [
             f"struct {name} {{",
             "  static constexpr tilewright::Engine kEngine = tilewright::Engine::kTcgen05;",
         ]
-        for field in fields(self):
-            if field.name in ("id", "family", "targets"):
-                continue
-            value = getattr(self, field.name)
-            constant = "k" + "".join(part.capitalize() for part in field.name.split("_"))
+        for name_in_spec, value in self.spec_fields().items():
+            constant = "k" + "".join(part.capitalize() for part in name_in_spec.split("_"))
             if isinstance(value, bool):
                 lines.append(f"  static constexpr bool {constant} = {str(value).lower()};")
             elif isinstance(value, int):
@@ -86,6 +87,7 @@ TILES = (
     PairTile("nvfp4-1x1-k96-c4", "gemm_nvfp4", ULTRA, k_bytes=48, cluster=4),
     PairTile("nvfp4-1x1-k128-c2", "gemm_nvfp4", RUBIN, k_bytes=64, accumulators=2),
     PairTile("nvfp4-2x1-k128-c2", "gemm_nvfp4", RUBIN, pair="2x1", k_bytes=64, stages=4, collector_b=True),
+    PairTile("nvfp4-2x1-k128-c4", "gemm_nvfp4", RUBIN, pair="2x1", k_bytes=64, stages=5, cluster=4, collector_b=True),
     PairTile(
         "nvfp4-2x1-k128-c4-early", "gemm_nvfp4", RUBIN, pair="2x1", k_bytes=64, stages=5, cluster=4,
         rings="split", collector_b=True, early_a_release=True,
@@ -95,8 +97,8 @@ TILES = (
         rings="split", collector_b=True, early_a_release=True, multicast_32b=True,
     ),
     PairTile("fp8-1x1-k64-c2", "gemm_fp8", RUBIN, k_bytes=64, stages=6, accumulators=2),
-    PairTile("fp8-2x1-k64-c2", "gemm_fp8", RUBIN, pair="2x1", k_bytes=64, stages=4, collector_b=True),
-    PairTile("fp8-2x1-k64-c4", "gemm_fp8", RUBIN, pair="2x1", k_bytes=64, stages=5, cluster=4, collector_b=True),
+    PairTile("fp8-2x1-k64-c2", "gemm_fp8", RUBIN, pair="2x1", k_bytes=64, stages=5, collector_b=True),
+    PairTile("fp8-2x1-k64-c4", "gemm_fp8", RUBIN, pair="2x1", k_bytes=64, stages=6, cluster=4, collector_b=True),
     PairTile(
         "fp8-2x1-k64-c8-split", "gemm_fp8", RUBIN, pair="2x1", k_bytes=64, stages=6, cluster=8,
         rings="split", collector_b=True, multicast_32b=True,

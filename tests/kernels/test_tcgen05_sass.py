@@ -9,14 +9,19 @@ import re
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tilewright_codegen.resources import is_legal
+from tilewright_codegen.tree import load_tree
+
 from .tcgen05_tiles import TILES, PairTile
 
-INCLUDE = Path(__file__).parents[2] / "csrc_templates" / "include"
+ROOT = Path(__file__).parents[2]
+INCLUDE = ROOT / "csrc_templates" / "include"
 ARCHS = ("100f", "103a", "107a", "110f")
 ELEMENTS = ("__nv_bfloat16", "__half", "float")
 FUNCTION = re.compile(r"^\s*Function : (\S+)", re.MULTILINE)
@@ -69,13 +74,26 @@ def source_of(arch: str) -> str:
     return "\n".join([*lines, ""])
 
 
+def included(source: str) -> set[Path]:
+    """The project's headers that a source includes, whether itself or through another."""
+    found: set[Path] = set()
+    waiting = [source]
+    while waiting:
+        for name in re.findall(r'#include "(tilewright/[^"]+)"', waiting.pop()):
+            header = INCLUDE / name
+            if header not in found:
+                found.add(header)
+                waiting.append(header.read_text())
+    return found
+
+
 def compiled(arch: str, folder: Path) -> dict[str, Code]:
     """Code of each tile's kernel. The listing is kept in `folder` under a digest of all that goes into it."""
     nvcc, cuobjdump, nvdisasm = (tool(name) for name in ("nvcc", "cuobjdump", "nvdisasm"))
     if nvcc is None or cuobjdump is None or nvdisasm is None:
         pytest.skip("needs nvcc, cuobjdump and nvdisasm of CUDA 13.5")
     digest = hashlib.sha256(source_of(arch).encode())
-    for header in sorted(INCLUDE.rglob("*.*h")):
+    for header in sorted(included(source_of(arch))):
         digest.update(header.read_bytes())
     digest.update(Path(nvcc).read_bytes())
     listing, report = (folder / f"{arch}-{digest.hexdigest()[:16]}.{kind}" for kind in ("sass", "log"))
@@ -168,6 +186,24 @@ def test_nothing_is_spilled(arch: str, codes: dict[str, dict[str, Code]]) -> Non
         name for name, code in codes[arch].items() for text in code.instructions if text.split(".")[0] in ("LDL", "STL")
     )
     assert local == {}
+
+
+def test_every_tile_of_the_specs_is_looked_at() -> None:
+    """On every arch where it is legal; what sm_110 takes is what it shares with the family baseline."""
+    tree = load_tree(ROOT / "specs")
+    targets = {"sm100": "100f", "sm103": "103a", "sm107": "107a"}
+    for name in ("gemm_fp8", "gemm_nvfp4"):
+        for tile in tree.families[name].tiles:
+            if tile.engine != "tcgen05":
+                continue
+            same = [t for t in TILES if t.family == name and t.spec_fields().items() >= spec_items(tile.fields)]
+            assert len(same) == 1, tile.id
+            legal = {target for arch, target in targets.items() if is_legal(tree.archs[arch].profile, tile)}
+            assert legal <= set(same[0].targets), tile.id
+
+
+def spec_items(found: Mapping[str, object]) -> Set[tuple[str, object]]:
+    return {key: value for key, value in found.items() if key != "dtype"}.items()
 
 
 def test_what_only_one_generation_has_is_refused_elsewhere(tmp_path: Path) -> None:
