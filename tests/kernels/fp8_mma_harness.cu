@@ -11,11 +11,11 @@
 namespace tilewright::test {
 namespace {
 
-template <int mb, int warps, int warps_k, int tiles, int depth, int occupancy, int per_sm>
+template <int mb, int warps, int warps_k, int depth, int occupancy, int per_sm, int a_kb>
 struct DecodeTile {
   static constexpr Engine kEngine = Engine::kDecode;
-  static constexpr int kMb = mb, kWarps = warps, kWarpsK = warps_k, kTiles = tiles, kDepth = depth;
-  static constexpr int kOccupancy = occupancy, kPerSm = per_sm;
+  static constexpr int kMb = mb, kWarps = warps, kWarpsK = warps_k, kDepth = depth;
+  static constexpr int kOccupancy = occupancy, kPerSm = per_sm, kAKb = a_kb;
 };
 
 template <int mt, int nt, int stages, int warps_m, int warps_n>

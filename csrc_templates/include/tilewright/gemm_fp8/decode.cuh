@@ -1,10 +1,10 @@
 // The decode engine of gemm_fp8: few rows of A, so the time is that of reading the weights once (sm_89 and later; dependent
 // launches from sm_90 on).
 //
-// A block owns a range of weight rows and splits k among its warps. A warp streams the weights, and A along with them, through
-// rings of its own, and multiplies kTiles tiles of 16 rows by each part of A; it waits for nobody until its part of k is done.
-// Then the sums of the warps are added up in a fixed order: results do not depend on timing. Weights and their scales are
-// constants, so they are fetched before the kernels this one depends on have finished; the rest waits for those.
+// A block owns a range of weight rows and splits k among its warps. A warp streams its part of the rows, 16 at a time, through a
+// ring of its own and multiplies it by A, which waits in shared memory. Every few tiles the block meets and adds up the sums of
+// its warps, in a fixed order: results do not depend on timing. Weights and their scales are constants, so they are fetched
+// before the kernels this one depends on have finished; the rest waits for those.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,8 +12,8 @@
 #include <cstdint>
 
 #include "tilewright/gemm_fp8/config.h"
-#include "tilewright/gemm_fp8/decode_constants.cuh"
 #include "tilewright/gemm_fp8/decode_multiply.cuh"
+#include "tilewright/gemm_fp8/decode_operands.cuh"
 #include "tilewright/gemm_fp8/decode_plan.h"
 #include "tilewright/gemm_fp8/decode_stream.cuh"
 #include "tilewright/gemm_fp8/decode_sum.cuh"
@@ -32,33 +32,6 @@
 namespace tilewright::gemm_fp8 {
 namespace kernels {
 
-// A warp's part of k times its tiles of the pass, from the state in which kDepth - 1 steps are under way.
-template <class Config, bool kBlock, Fp8Type kAType>
-__device__ __forceinline__ void decode_pass(DecodeAccumulator<Config, kBlock, kAType>& accumulator,
-                                            DecodeStream<Config, kBlock>& stream,
-                                            const DecodeConstants<Config, kBlock>& constants, int row, int lane) {
-  constexpr int kAhead = Config::kDepth - 1;
-#pragma unroll 1
-  for (; stream.more(); stream.advance()) {
-#pragma unroll
-    for (int tile = 0; tile < Config::kTiles; ++tile) {
-      stream.start_weights(tile + kAhead);
-      if ((tile + kAhead) % Config::kTiles == 0) stream.start_a((tile + kAhead) / Config::kTiles);
-      ptx::cp_async_commit();
-      ptx::cp_async_wait<kAhead>();
-      if (tile == 0) {
-        __syncwarp();
-        accumulator.load(stream, lane);
-      }
-      uint4 weights[2][2];
-      stream.read_weights(weights);
-      if (stream.has_tile(tile)) {
-        accumulator.multiply(tile, weights, constants, stream.unit(), row + tile * DecodeStream<Config, kBlock>::kTileRows);
-      }
-    }
-  }
-}
-
 template <class Config, bool kBlock, Fp8Type kAType>
 __global__ void __launch_bounds__(DecodeLayout<Config>::kThreads, Config::kOccupancy)
     gemm_fp8_decode_kernel(const __grid_constant__ DecodeParams params) {
@@ -71,53 +44,43 @@ __global__ void __launch_bounds__(DecodeLayout<Config>::kThreads, Config::kOccup
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const uint32_t base = ptx::shared_address(smem);
   const DecodeShare<Config> share(params, warp);
-  const DecodeConstants<Config, kBlock> constants(params, share, base);
-  const DecodeSums<Config, kBlock> sums(params, share, constants, base);
-
+  DecodeStream<Config> stream(params, share, base, warp, lane);
 #pragma unroll 1
-  for (int pass = share.first_row; pass < share.end_row; pass += Layout::kPassRows) {
-    const int row = pass + share.warp_n * 16 + (lane >> 2);
-    DecodeStream<Config, kBlock> stream(params, share, base, warp, lane, row);
-#pragma unroll
-    for (int step = 0; step < Config::kDepth - 1; ++step) {
-      stream.start_weights(step);
-      ptx::cp_async_commit();
-    }
-    if (pass == share.first_row) {
-      constants.fetch_weight_scales();
+  for (int i = 0; i < Config::kDepth - 1; ++i) stream.start();
+  const DecodeOperands<Config, kBlock> operands(params, share, base);
+  operands.fetch_constants();
 #if TILEWRIGHT_FP8_DECODE_DEPENDENT
-      ptx::wait_for_dependencies();
+  ptx::wait_for_dependencies();
 #endif
-    }
-#pragma unroll
-    for (int step = 0; step < Config::kDepth - 1; step += Config::kTiles) stream.start_a(step / Config::kTiles);
-    ptx::cp_async_commit();
-    if (pass == share.first_row) {
-      constants.fetch_others();
-      __syncthreads();
-    }
-    ptx::cp_async_wait<0>();
+  operands.fetch(lane);
+  const DecodeSums<Config, kBlock> sums(params, share, operands, base);
 
+  const int rounds = share.rounds();
+  int row = share.first_row + share.warp_n * 16 + (lane >> 2);
+  int slot = 0;
+#pragma unroll 1
+  for (int round = 0; round < rounds; ++round, row += DecodeShare<Config>::kRoundRows) {
     DecodeAccumulator<Config, kBlock, kAType> accumulator;
-    decode_pass(accumulator, stream, constants, row, lane);
-
-    ptx::cp_async_wait<0>();
-    const int tiles = (share.end_row - pass + 15) / 16;
-#pragma unroll
-    for (int first = 0; first < Config::kTiles; first += Layout::kSumsBatch) {
-      if (first * Layout::kWarpsN >= tiles) break;
-      __syncthreads();  // the rings, or the sums before these, are no longer read
-#pragma unroll
-      for (int slot = 0; slot < Layout::kSumsBatch; ++slot) {
-        if (first + slot >= Config::kTiles) break;
-        float sum[Layout::kColumnTiles][4];
-        accumulator.sum(first + slot, sum);
-        sums.leave(slot, sum, warp, lane);
-      }
-      __syncthreads();
-      sums.add_up(pass + first * Layout::kWarpsN * 16, min(tiles - first * Layout::kWarpsN, Layout::kSumsBatch * Layout::kWarpsN));
+    int unit = share.first_unit;
+#pragma unroll 1
+    for (int i = 0; i < share.units; ++i, ++unit) {
+      stream.start();
+      accumulator.load(operands, unit, lane);
+      uint4 weights[2][2];
+      stream.take(weights);
+      accumulator.multiply(weights);
+      if constexpr (kBlock) accumulator.scale(operands, unit, row, lane);
     }
-    if (pass + Layout::kPassRows < share.end_row) __syncthreads();
+    float sum[Layout::kColumnTiles][4];
+    accumulator.sum(sum);
+    sums.leave(slot, sum, warp, lane);
+    if (++slot == Layout::kSlots || round + 1 == rounds) {
+      const int first_row = share.first_row + (round + 1 - slot) * DecodeShare<Config>::kRoundRows;
+      __syncthreads();
+      sums.add_up(first_row, slot * Layout::kWarpsN);
+      slot = 0;
+      if (round + 1 < rounds) __syncthreads();
+    }
   }
 }
 
@@ -151,11 +114,14 @@ cudaError_t launch_decode(const GemmFp8Args& args, DecodeParams params, cudaStre
   const int64_t slots = int64_t{args.num_sms} * Config::kPerSm;
   const int blocks = static_cast<int>(args.n < slots ? args.n : slots);
   const int64_t rows = ceil_div(args.n, blocks);
-  const int64_t scales = kBlock ? (rows / kScaleBlock + 2) * params.units : rows;
-  const int64_t constants = (Config::kMb + scales + (params.bias == nullptr ? 0 : rows)) * 4;
-  if (constants > Layout::kConstantsBytes) return cudaErrorNotSupported;
-  params.scale_b_offset = Layout::kConstantsOffset + Config::kMb * 4;
-  params.bias_offset = params.scale_b_offset + static_cast<int>(scales) * 4;
+  const int64_t a_scales = kBlock ? int64_t{params.units} * params.m : params.m;
+  const int64_t b_scales = kBlock ? (rows / kScaleBlock + 2) * params.units : rows;
+  const int64_t biases = params.bias == nullptr ? 0 : rows;
+  const int64_t bytes = int64_t{params.units} * params.m * kDecodeUnit + (a_scales + b_scales + biases) * 4;
+  if (bytes > Config::kAKb * 1024) return cudaErrorNotSupported;
+  params.scale_a_offset = Layout::kAOffset + params.units * params.m * kDecodeUnit;
+  params.scale_b_offset = params.scale_a_offset + static_cast<int>(a_scales) * 4;
+  params.bias_offset = params.scale_b_offset + static_cast<int>(b_scales) * 4;
 
   static host::SmemOptIn opt_in;
   const auto kernel = &kernels::gemm_fp8_decode_kernel<Config, kBlock, kAType>;
@@ -165,12 +131,12 @@ cudaError_t launch_decode(const GemmFp8Args& args, DecodeParams params, cudaStre
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (error != cudaSuccess) return error;
   const host::ClusterLaunch launch{dim3(static_cast<unsigned>(blocks)), dim3(Layout::kThreads),
-                                   Layout::kConstantsOffset + static_cast<int>(constants), 1, major >= 9};
+                                   Layout::kAOffset + static_cast<int>(bytes), 1, major >= 9};
   return host::launch_cluster_kernel(kernel, launch, stream, params);
 }
 
 // Takes M up to kMb, every N, K % 16 == 0 (Scaling::kBlock: K % 128 == 0); cudaErrorNotSupported for more rows, for groups, for
-// K == 0, and where the scales of a block of the grid exceed 16 KB of shared memory.
+// K == 0, and where A, its scales and those of a block's weights, and the bias exceed kAKb.
 template <>
 struct EngineLauncher<Engine::kDecode> {
   template <class Config>

@@ -4,14 +4,14 @@
 #include <cstdint>
 
 #include "tilewright/epilogue/element.cuh"
-#include "tilewright/gemm_fp8/decode_constants.cuh"
+#include "tilewright/gemm_fp8/decode_operands.cuh"
 #include "tilewright/gemm_fp8/decode_plan.h"
 #include "tilewright/gemm_fp8/decode_stream.cuh"
 #include "tilewright/ptx/lds.cuh"
 
 namespace tilewright::gemm_fp8::kernels {
 
-// Lies over the rings. Results are numbered in pairs: pair i is columns 2 (i % 8), + 1 of the output in tile i / 8 / m of the
+// Results are numbered in pairs: pair i is columns 2 (i % 8), + 1 of the output in tile i / 8 / m of the
 // block, row i / 8 % m of A.
 template <class Config, bool kBlock>
 class DecodeSums {
@@ -20,8 +20,8 @@ class DecodeSums {
   using Element = typename Config::Element;
 
   __device__ __forceinline__ DecodeSums(const DecodeParams& params, const DecodeShare<Config>& share,
-                                        const DecodeConstants<Config, kBlock>& constants, uint32_t base)
-      : params_(params), share_(share), constants_(constants), sums_(base) {
+                                        const DecodeOperands<Config, kBlock>& operands, uint32_t base)
+      : params_(params), share_(share), operands_(operands), sums_(base + Layout::kSumsOffset) {
     constexpr uintptr_t kPair = 2 * sizeof(Element);
     paired_ = (params.ldo | share.first_row) % 2 == 0 && reinterpret_cast<uintptr_t>(params.out) % kPair == 0;
   }
@@ -73,12 +73,12 @@ class DecodeSums {
     };
     if (n >= share_.end_row) return;
     Element* target = static_cast<Element*>(params_.out) + m * params_.ldo + n;
-    const Element low = Traits::from_float(constants_.finished(sum.x, m, n));
+    const Element low = Traits::from_float(operands_.finished(sum.x, m, n));
     if (n + 1 >= share_.end_row) {
       target[0] = low;
       return;
     }
-    const Element high = Traits::from_float(constants_.finished(sum.y, m, n + 1));
+    const Element high = Traits::from_float(operands_.finished(sum.y, m, n + 1));
     if (paired_) {
       *reinterpret_cast<Pair*>(target) = Pair{low, high};
     } else {
@@ -89,7 +89,7 @@ class DecodeSums {
 
   const DecodeParams& params_;
   const DecodeShare<Config>& share_;
-  const DecodeConstants<Config, kBlock>& constants_;
+  const DecodeOperands<Config, kBlock>& operands_;
   uint32_t sums_;
   bool paired_;
 };

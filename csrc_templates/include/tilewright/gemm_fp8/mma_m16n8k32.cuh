@@ -14,19 +14,31 @@
 #include "tilewright/gemm_fp8/mma_plan.h"
 #include "tilewright/gemm_fp8/mma_tile.cuh"
 #include "tilewright/gemm_fp8/mma_warp.cuh"
-#include "tilewright/host/kernel_launch.cuh"
+#include "tilewright/host/cluster_launch.cuh"
+#include "tilewright/ptx/cluster.cuh"
 #include "tilewright/ptx/cp_async.cuh"
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define TILEWRIGHT_FP8_MMA_DEPENDENT 1
+#else
+#define TILEWRIGHT_FP8_MMA_DEPENDENT 0
+#endif
 
 namespace tilewright::gemm_fp8 {
 namespace kernels {
 
-// Blocks run over the rows of tiles first, so that neighbours share their part of B.
+// Blocks run over the rows of tiles first, so that neighbours share their part of B. Weights are constants: the first ones are
+// fetched before the kernels this one depends on have finished.
 template <class Config, bool kPromote, Fp8Type kAType>
 __global__ void __launch_bounds__(MmaLayout<Config>::kThreads)
     gemm_fp8_mma_m16n8k32_kernel(const __grid_constant__ GemmFp8Args args, int tiles_m) {
   using Layout = MmaLayout<Config>;
   extern __shared__ __align__(1024) unsigned char smem[];
   constexpr int kAhead = Config::kStages - 1;
+#if TILEWRIGHT_FP8_MMA_DEPENDENT
+  ptx::release_dependents();
+  if (args.grouping != Grouping::kNone) ptx::wait_for_dependencies();
+#endif
   const MmaTarget target = find_target<Config>(args, blockIdx.x, tiles_m);
   if (!target.any) return;
   const uint32_t base = ptx::shared_address(smem);
@@ -39,16 +51,18 @@ __global__ void __launch_bounds__(MmaLayout<Config>::kThreads)
 
   const int k = static_cast<int>(args.k);
   const int chunks = (k + Config::kKc - 1) / Config::kKc;
-  const auto fill = [&](int chunk, int slot) {
-    if (chunk < chunks) {
-      const uint32_t stage = base + slot * Layout::kStageBytes;
-      a.start(stage, k - chunk * Config::kKc);
-      b.start(stage + Layout::kABytes, k - chunk * Config::kKc);
-    }
-    ptx::cp_async_commit();
-  };
 #pragma unroll
-  for (int stage = 0; stage < kAhead; ++stage) fill(stage, stage);
+  for (int stage = 0; stage < kAhead; ++stage) {
+    if (stage < chunks) b.start(base + stage * Layout::kStageBytes + Layout::kABytes, k - stage * Config::kKc);
+  }
+#if TILEWRIGHT_FP8_MMA_DEPENDENT
+  ptx::wait_for_dependencies();
+#endif
+#pragma unroll
+  for (int stage = 0; stage < kAhead; ++stage) {
+    if (stage < chunks) a.start(base + stage * Layout::kStageBytes, k - stage * Config::kKc);
+    ptx::cp_async_commit();
+  }
   int slot = 0;
   int next_slot = kAhead;
 #pragma unroll 1
@@ -57,7 +71,13 @@ __global__ void __launch_bounds__(MmaLayout<Config>::kThreads)
     // barrier shows it to the block, and says that the block has left the slot that is filled next.
     ptx::cp_async_wait<kAhead - 1>();
     __syncthreads();
-    fill(chunk + kAhead, next_slot);
+    if (chunk + kAhead < chunks) {
+      const uint32_t stage = base + next_slot * Layout::kStageBytes;
+      const int k_left = k - (chunk + kAhead) * Config::kKc;
+      a.start(stage, k_left);
+      b.start(stage + Layout::kABytes, k_left);
+    }
+    ptx::cp_async_commit();
     warp.multiply(slot, chunk);
     slot = slot + 1 == Config::kStages ? 0 : slot + 1;
     next_slot = next_slot + 1 == Config::kStages ? 0 : next_slot + 1;
@@ -80,8 +100,13 @@ cudaError_t launch_mma(const GemmFp8Args& args, cudaStream_t stream) {
   const auto kernel = &kernels::gemm_fp8_mma_m16n8k32_kernel<Config, kPromote, kAType>;
   const cudaError_t raised = opt_in.ensure(reinterpret_cast<const void*>(kernel), Layout::kBytes);
   if (raised != cudaSuccess) return raised;
-  return host::launch_kernel(kernel, dim3(static_cast<unsigned>(tiles_m * tiles_n)), dim3(Layout::kThreads),
-                             Layout::kBytes, stream, args, static_cast<int>(tiles_m));
+  int device = 0, major = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  if (error != cudaSuccess) return error;
+  const host::ClusterLaunch launch{dim3(static_cast<unsigned>(tiles_m * tiles_n)), dim3(Layout::kThreads), Layout::kBytes, 1,
+                                   major >= 9};
+  return host::launch_cluster_kernel(kernel, launch, stream, args, static_cast<int>(tiles_m));
 }
 
 // Takes every M and N, K % 16 == 0 (Scaling::kBlock: K % 128 == 0), every grouping and scaling. Rows of A and B start on 16
