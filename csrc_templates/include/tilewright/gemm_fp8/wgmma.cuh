@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
     ptx::tma_prefetch_map(&map_b);
     ptx::tma_prefetch_map(&map_out);
     for (int slot = 0; slot < Config::kStages; ++slot) {
-      ptx::mbarrier_init(shared.full(slot), Config::kPromote && params.by_block ? 1 + 32 : 1);
+      ptx::mbarrier_init(shared.full(slot), 1 + (Config::kPromote && params.by_block ? WgmmaScaleLoader<Config>::kArrivals : 0));
       ptx::mbarrier_init(shared.empty(slot), 4 * Geometry::kTeam * Geometry::kPeers);
     }
     ptx::mbarrier_init_fence();
@@ -98,9 +98,9 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
       ptx::wait_for_dependencies();
       WgmmaWork work;
       while (schedule.take(work)) producer.load(work);
-    } else if (Config::kPromote && threadIdx.x / 32 == 1 && params.by_block) {
+    } else if (Config::kPromote && threadIdx.x >= 32 && params.by_block) {
       ptx::wait_for_dependencies();
-      WgmmaScaleLoader<Config> loader(params, shared);
+      WgmmaScaleLoader<Config> loader(params, shared, static_cast<int>(threadIdx.x) / 32 - 1);
       WgmmaSchedule<Config> own = schedule;
       WgmmaWork work;
       while (own.take(work)) loader.load(work);

@@ -97,6 +97,8 @@ class WgmmaConsumer {
   // Hardware barriers 2 + kConsumers and up: whose turn it is.
   static __device__ __forceinline__ int turn_barrier(int of) { return 2 + Config::kConsumers + of; }
 
+  // Stages that are in the tensor core together before they are added, as far as registers allow.
+  static constexpr int kAtOnce = kXBlocks == 1 && Config::kStages >= 4 && 3 * kBlockRegisters + 40 <= Geometry::kConsumerRegisters ? 2 : 1;
   static constexpr bool kTakesTurns = Config::kPromote && Geometry::kTeam == 2;
 
  private:
@@ -154,30 +156,54 @@ class WgmmaConsumer {
   // Every stage is summed from zero in the tensor core and added up, scaled, in fp32 registers. Two warpgroups take turns to issue:
   // were their products mixed, both would be done at the same time, and nobody would multiply while they add.
   __device__ __forceinline__ void multiply_promoted(Accumulators& acc, Ring& ring, int steps) const {
-    WgmmaStageScales<Config> scales;
-    scales.set_ones();
-    for (int step = 0; step < steps; ++step) {
-      float part[kBlockRegisters];
+    int step = 0;
+    if (steps % kAtOnce != 0) {
+      add_stages<1>(acc, ring);
+      step = 1;
+    }
+    for (; step < steps; step += kAtOnce) add_stages<kAtOnce>(acc, ring);
+  }
+
+  // Adds the next `kCount` stages. Scales are read before the products start: behind them they would wait for shared memory.
+  template <int kCount>
+  __device__ __forceinline__ void add_stages(Accumulators& acc, Ring& ring) const {
+    WgmmaStageScales<Config> scales[kCount];
+    float part[kCount][kBlockRegisters];
+    int slots[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
       ptx::mbarrier_wait(shared_.full(ring.slot), ring.phase);
-      const uint64_t x = x_descriptor(ring.slot), y = y_descriptor(ring.slot);
-#pragma unroll
-      for (int block = 0; block < kXBlocks; ++block) {
-        ptx::wgmma_pin(part);
-        if (kTakesTurns) ptx::named_barrier_sync(turn_barrier(member()), 256);
-        ptx::wgmma_fence();
-        issue(part, x + 512 * block, y, 0);
-        ptx::wgmma_commit();
-        if (kTakesTurns) ptx::named_barrier_arrive(turn_barrier(1 - member()), 256);
-        if (block == 0 && params_.by_block) scales.read(shared_.scales(ring.slot), first_);
-        ptx::wgmma_wait<0>();
-        ptx::wgmma_pin(part);
-        if (block + 1 == kXBlocks) release(ring.slot);
-#pragma unroll
-        for (int i = 0; i < kBlockRegisters; ++i) acc[block][i] = fmaf(part[i], scales.of(block, i), acc[block][i]);
-        ptx::wgmma_pin(acc[block]);  // added before this warpgroup waits for its next turn
-      }
+      scales[i].set_ones();
+      if (params_.by_block) scales[i].read(shared_.scales(ring.slot), first_);
+      slots[i] = ring.slot;
       ring.advance();
     }
+#pragma unroll
+    for (int block = 0; block < kXBlocks; ++block) {
+      if (kTakesTurns) ptx::named_barrier_sync(turn_barrier(member()), 256);
+      ptx::wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        issue(part[i], x_descriptor(slots[i]) + 512 * block, y_descriptor(slots[i]), 0);
+        ptx::wgmma_commit();
+      }
+      if (kTakesTurns) ptx::named_barrier_arrive(turn_barrier(1 - member()), 256);
+      add_parts<kCount, 0>(acc[block], part, scales, slots, block);
+      if constexpr (kCount == 2) add_parts<kCount, 1>(acc[block], part, scales, slots, block);
+      ptx::wgmma_pin(acc[block]);  // added before this warpgroup waits for its next turn
+    }
+  }
+
+  // Waits for part `kIndex` of `kCount` and adds it.
+  template <int kCount, int kIndex>
+  __device__ __forceinline__ void add_parts(float (&acc)[kBlockRegisters], float (&part)[kCount][kBlockRegisters],
+                                            const WgmmaStageScales<Config> (&scales)[kCount], const int (&slots)[kCount],
+                                            int block) const {
+    ptx::wgmma_wait<kCount - 1 - kIndex>();
+    ptx::wgmma_pin(part[kIndex]);
+    if (block + 1 == kXBlocks) release(slots[kIndex]);
+#pragma unroll
+    for (int i = 0; i < kBlockRegisters; ++i) acc[i] = fmaf(part[kIndex][i], scales[kIndex].of(block, i), acc[i]);
   }
 
   // Tells every block that writes into this stage that this warp has read it.

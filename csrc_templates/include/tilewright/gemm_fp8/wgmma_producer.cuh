@@ -75,37 +75,54 @@ class WgmmaProducer {
   WgmmaRing<Config::kStages> ring_;
 };
 
-// Brings the scales that change every 128 of k, a stage at a time. One warp; its 32 lanes count at every full barrier.
+// Brings the scales that change every 128 of k, a stage at a time. Three warps, each with every third stretch of 32 rows of A; all
+// of their lanes count at every full barrier.
 template <class Config>
 class WgmmaScaleLoader {
  public:
-  __device__ __forceinline__ WgmmaScaleLoader(const WgmmaParams& params, const WgmmaShared<Config>& shared)
-      : params_(params), shared_(shared) {}
+  static constexpr int kWarps = 3;
+  static constexpr int kArrivals = 32 * kWarps;
+
+  // `warp` is 0 to kWarps - 1.
+  __device__ __forceinline__ WgmmaScaleLoader(const WgmmaParams& params, const WgmmaShared<Config>& shared, int warp)
+      : params_(params), shared_(shared), warp_(warp) {}
 
   __device__ __forceinline__ void load(const WgmmaWork& work) {
     const int lane = static_cast<int>(threadIdx.x) & 31;
+    const int first = 32 * warp_ + lane;
+    const float* of_a[kStretches];
+#pragma unroll
+    for (int i = 0; i < kStretches; ++i) {
+      const int row = min(work.row + first + 32 * kWarps * i, work.rows_end - 1);
+      of_a[i] = params_.scale_a + row * params_.scale_a_m + work.first_step * params_.scale_a_k;
+    }
+    const bool loads_b = warp_ == kWarps - 1 && lane < Config::kNt / 64;
     const int column = min(work.column + 64 * lane, params_.n - 1);
-    const float* of_b = params_.scale_b + work.group * params_.scale_b_group + (column >> 7) * params_.scale_b_n;
+    const float* of_b = params_.scale_b + work.group * params_.scale_b_group + (column >> 7) * params_.scale_b_n +
+                        work.first_step * params_.scale_b_k;
     for (int step = work.first_step; step < work.end_step; ++step) {
       ptx::mbarrier_wait(shared_.empty(ring_.slot), ring_.phase ^ 1);
       const uint32_t stage = shared_.scales(ring_.slot);
-      const float* of_a = params_.scale_a + step * params_.scale_a_k;
 #pragma unroll
-      for (int first = 0; first < Config::kMt; first += 32) {
-        const int at = first + lane;
-        const float* source = of_a + min(work.row + at, work.rows_end - 1) * params_.scale_a_m;
-        if (at < Config::kMt) ptx::cp_async_4(stage + at * 4, source, 4);
+      for (int i = 0; i < kStretches; ++i) {
+        const int at = first + 32 * kWarps * i;
+        if (at < Config::kMt) ptx::cp_async_4(stage + at * 4, of_a[i], 4);
+        of_a[i] += params_.scale_a_k;
       }
-      if (lane < Config::kNt / 64) ptx::cp_async_4(stage + (Config::kMt + lane) * 4, of_b + step * params_.scale_b_k, 4);
+      if (loads_b) ptx::cp_async_4(stage + (Config::kMt + lane) * 4, of_b, 4);
+      of_b += params_.scale_b_k;
       ptx::mbarrier_arrive_copies(shared_.full(ring_.slot));
       ring_.advance();
     }
   }
 
  private:
+  static constexpr int kStretches = (Config::kMt + 32 * kWarps - 1) / (32 * kWarps);
+
   const WgmmaParams& params_;
   const WgmmaShared<Config>& shared_;
   WgmmaRing<Config::kStages> ring_;
+  int warp_;
 };
 
 }  // namespace tilewright::gemm_fp8
