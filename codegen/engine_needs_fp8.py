@@ -93,18 +93,13 @@ def _decode_needs(tile: DecodeFp8Tile) -> Needs:
         threads=32 * tile.warps,
         accumulators=tile.mb // 2,
         registers=tile.mb // 2 + DECODE_FIXED_REGISTERS,
-        cluster=tile.cluster,
-        features=("cluster",) if tile.cluster > 1 else (),
     )
 
 
 def _decode_smem(tile: DecodeFp8Tile) -> int:
-    """Mirrors gemm_fp8/decode_plan.h: rings, activations, then two sets of sums of the warps and of the cluster."""
-    ring = tile.warps * tile.depth * 2 * KIB
-    slots = 4 if tile.mb <= 8 else 2 if tile.mb <= 32 else 1
-    sums = slots * tile.warps * tile.mb * 80
-    exchange = slots * (tile.warps // tile.warps_k) * tile.mb * 64 if tile.cluster > 1 else 0
-    return ring + tile.a_kb * KIB + 2 * (sums + exchange)
+    """Mirrors gemm_fp8/decode_plan.h: rings, sums of the warps, activations with scales and bias."""
+    sums = (2 if tile.mb <= 8 else 1) * tile.warps * tile.mb * 80
+    return tile.warps * tile.depth * 2 * KIB + sums + tile.a_kb * KIB
 
 
 def _decode_contradictions(tile: DecodeFp8Tile) -> Iterator[str]:
@@ -121,10 +116,10 @@ def _decode_contradictions(tile: DecodeFp8Tile) -> Iterator[str]:
 
 
 def _decode_requires(tile: DecodeFp8Tile) -> tuple[str, ...]:
-    """A with its scales must fit, and beside it the scales of a block's rows of the weight: 64 bytes for 1,792."""
-    pieces = f"ceil_div(K, {128 * tile.cluster})"
-    room = f"{pieces} * M * 132 + {pieces} * 64 <= {tile.a_kb * KIB}"
-    return "K % 16 == 0", f"M <= {tile.mb}", room, "grouping == none"
+    """A with its scales must fit, and beside it the scales and bias of a block's rows of the weight, up to 1,024."""
+    units = "ceil_div(K, 128)"
+    room = f"{units} * M * 132 + {units} * 40 + 8448 <= {tile.a_kb * KIB}"
+    return "K % 16 == 0", f"M <= {tile.mb}", room, "N <= num_sms * 1024", "grouping == none"
 
 
 def _mma_needs(tile: MmaFp8Tile) -> Needs:
@@ -144,6 +139,8 @@ def _mma_contradictions(tile: MmaFp8Tile | MmaNvfp4Tile) -> Iterator[str]:
         yield f"mt {tile.mt} is not a multiple of 16 * warps_m ({16 * tile.warps_m})"
     if tile.nt % (16 * tile.warps_n):
         yield f"nt {tile.nt} is not a multiple of 16 * warps_n ({16 * tile.warps_n})"
+    if 128 % (tile.nt // tile.warps_n) and isinstance(tile, MmaFp8Tile):
+        yield f"nt over warps_n is {tile.nt // tile.warps_n}; a divisor of 128 is expected"
     if tile.stages < 2:
         yield "a ring has at least 2 stages"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .base import Count, Positive
+from .base import Positive
 from .tiles_base import TileBase
 
 
@@ -50,14 +50,10 @@ class DecodeFp8Tile(TileBase):
     """Steps of 16 rows by 128 along K that a warp has in its ring."""
     occupancy: Positive = 1
     """Blocks per SM the registers are sized for."""
-    cluster: Literal[1, 2, 4, 8] = 1
-    """Blocks of a cluster that share out K."""
     per_sm: Literal[1, 2] = 1
     """Blocks per SM in the grid."""
     a_kb: Positive
-    """KiB of shared memory for the activations and their scales."""
-    ahead_kb: Count = 0
-    """KiB of a block's weights that are brought into the L2 before the first is needed."""
+    """KiB of shared memory for the activations, scales and bias, at most."""
 
 
 class MmaFp8Tile(TileBase):
@@ -84,8 +80,8 @@ class MmaNvfp4Tile(TileBase):
     """Rows of the output tile."""
     nt: Positive
     """Columns of the output tile."""
-    kc: Literal[128, 256]
-    """Elements of K in one stage."""
+    kc: Literal[256]
+    """Elements of K in one stage: 128 bytes of a row."""
     stages: Positive
     """Depth of the shared-memory ring."""
     warps_m: Positive

@@ -7,6 +7,7 @@
 
 #include "tilewright/gemm_fp8/args.h"
 #include "tilewright/gemm_fp8/config.h"
+#include "tilewright/gemm_fp8/decode.cuh"
 #include "tilewright/gemm_fp8/engine_launcher.h"
 #include "tilewright/gemm_fp8/mma_m16n8k32.cuh"
 #include "tilewright/gemm_fp8/tcgen05.cuh"

@@ -8,6 +8,7 @@
 #include "tilewright/gemm_nvfp4/args.h"
 #include "tilewright/gemm_nvfp4/config.h"
 #include "tilewright/gemm_nvfp4/engine_launcher.h"
+#include "tilewright/gemm_nvfp4/mma_block_scaled.cuh"
 #include "tilewright/gemm_nvfp4/tcgen05.cuh"
 
 namespace tilewright::gemm_nvfp4 {

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "d598fdcb9940d08bfe61d33e21383e2e4a6527b6fbf288fefac765fdbef010b4";
+const char* const kSpecDigest = "5c7cb7d0abce5d03814ce822e0e42e2a851514e80ef0fa2814bc51158ec9d221";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);

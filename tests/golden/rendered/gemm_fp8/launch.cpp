@@ -6,11 +6,26 @@
 
 namespace tilewright::gemm_fp8 {
 
-const char* const kSpecDigest = "d598fdcb9940d08bfe61d33e21383e2e4a6527b6fbf288fefac765fdbef010b4";
+const char* const kSpecDigest = "5c7cb7d0abce5d03814ce822e0e42e2a851514e80ef0fa2814bc51158ec9d221";
 
+cudaError_t launch_d8_w4_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_w4_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_w4_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_w8_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_w8_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_w8_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_w8_long_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_w8_long_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_w8_long_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_w8_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_w8_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_w8_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_32x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_32x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_32x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_64x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_64x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_64x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
@@ -69,10 +84,35 @@ cudaError_t launch_t2_c4_k64_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] const GemmFp8Args& args,
                    [[maybe_unused]] cudaStream_t stream) {
   switch (tile) {  // no default: -Werror=switch makes a missing tile a compile error
+    case Tile::kD8_w4:
+      if (dtype == DType::kF16) return launch_d8_w4_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_w4_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d8_w4_f32(args, stream);
+      break;
+    case Tile::kD8_w8:
+      if (dtype == DType::kF16) return launch_d8_w8_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_w8_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d8_w8_f32(args, stream);
+      break;
+    case Tile::kD8_w8_long:
+      if (dtype == DType::kF16) return launch_d8_w8_long_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_w8_long_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d8_w8_long_f32(args, stream);
+      break;
+    case Tile::kD16_w8:
+      if (dtype == DType::kF16) return launch_d16_w8_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16_w8_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d16_w8_f32(args, stream);
+      break;
     case Tile::k16x64_128:
       if (dtype == DType::kF16) return launch_16x64_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_16x64_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_16x64_128_f32(args, stream);
+      break;
+    case Tile::k32x128_128:
+      if (dtype == DType::kF16) return launch_32x128_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_32x128_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_32x128_128_f32(args, stream);
       break;
     case Tile::k64x64_128:
       if (dtype == DType::kF16) return launch_64x64_128_f16(args, stream);

@@ -6,8 +6,23 @@
 
 namespace tilewright::gemm_nvfp4 {
 
-const char* const kSpecDigest = "d598fdcb9940d08bfe61d33e21383e2e4a6527b6fbf288fefac765fdbef010b4";
+const char* const kSpecDigest = "5c7cb7d0abce5d03814ce822e0e42e2a851514e80ef0fa2814bc51158ec9d221";
 
+cudaError_t launch_16x64_256_f16(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_16x64_256_bf16(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_16x64_256_f32(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_32x128_256_f16(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_32x128_256_bf16(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_32x128_256_f32(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_64x64_256_f16(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_64x64_256_bf16(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_64x64_256_f32(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_64x128_256_f16(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_64x128_256_bf16(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_64x128_256_f32(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_128x128_256_f16(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_128x128_256_bf16(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_128x128_256_f32(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_t1_n128_f16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_t1_n128_bf16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_t1_n128_f32(const GemmNvfp4Args& args, cudaStream_t stream);
@@ -33,6 +48,31 @@ cudaError_t launch_t2_c4_k64_early_f32(const GemmNvfp4Args& args, cudaStream_t s
 cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] const GemmNvfp4Args& args,
                    [[maybe_unused]] cudaStream_t stream) {
   switch (tile) {  // no default: -Werror=switch makes a missing tile a compile error
+    case Tile::k16x64_256:
+      if (dtype == DType::kF16) return launch_16x64_256_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_16x64_256_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_16x64_256_f32(args, stream);
+      break;
+    case Tile::k32x128_256:
+      if (dtype == DType::kF16) return launch_32x128_256_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_32x128_256_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_32x128_256_f32(args, stream);
+      break;
+    case Tile::k64x64_256:
+      if (dtype == DType::kF16) return launch_64x64_256_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_64x64_256_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_64x64_256_f32(args, stream);
+      break;
+    case Tile::k64x128_256:
+      if (dtype == DType::kF16) return launch_64x128_256_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_64x128_256_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_64x128_256_f32(args, stream);
+      break;
+    case Tile::k128x128_256:
+      if (dtype == DType::kF16) return launch_128x128_256_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_128x128_256_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_128x128_256_f32(args, stream);
+      break;
     case Tile::kT1_n128:
       if (dtype == DType::kF16) return launch_t1_n128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_t1_n128_bf16(args, stream);

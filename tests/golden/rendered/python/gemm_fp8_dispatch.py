@@ -2,8 +2,8 @@
 """Decisions of gemm_fp8 as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("16x64-128", "64x64-128", "128x128-128", "f16x64-128-o2", "p16x64-128-o2", "f64x128-128-s2", "f64x128-128", "p64x128-128-s2", "p64x128-128", "p128x128-128", "f256x128-128", "p256x128-128", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", )
-LAYERS = ("path", "engine", "mma_tile", "wgmma_tile", "tcgen05_tile", )
+TILES = ("d8-w4", "d8-w8", "d8-w8-long", "d16-w8", "16x64-128", "32x128-128", "64x64-128", "128x128-128", "f16x64-128-o2", "p16x64-128-o2", "f64x128-128-s2", "f64x128-128", "p64x128-128-s2", "p64x128-128", "p128x128-128", "f256x128-128", "p256x128-128", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", )
+LAYERS = ("path", "engine", "decode_tile", "mma_tile", "wgmma_tile", "tcgen05_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "dtype", "scaling", "accumulation", "grouping", )
 RULES = (
     "k-multiple-16",
@@ -11,11 +11,19 @@ RULES = (
     "no-engine",
     "custom",
     "tcgen05",
+    "decode-8-rows",
+    "decode-16-rows",
     "wgmma",
+    "decode-gddr",
     "mma",
+    "decode-8-gddr",
+    "decode-8",
+    "decode-8-long",
+    "decode-16",
     "mma-16-rows",
-    "mma-large",
     "mma-64-rows",
+    "mma-256-rows",
+    "mma-large",
     "fast-16-rows",
     "fast-large",
     "fast-split",
@@ -47,7 +55,8 @@ CC = {
     (12, 1): "sm121",
 }
 VALUES_path = ("custom", "fallback", )
-VALUES_engine = ("mma_m16n8k32", "wgmma", "tcgen05", )
+VALUES_engine = ("decode", "mma_m16n8k32", "wgmma", "tcgen05", )
+VALUES_decode_tile = TILES
 VALUES_mma_tile = TILES
 VALUES_wgmma_tile = TILES
 VALUES_tcgen05_tile = TILES
@@ -71,32 +80,60 @@ def decide_path(arch, K, scaling):
     return -1, -1
 
 
-def decide_engine(arch):
+def decide_engine(arch, K, M, N, grouping, num_sms):
+    units = ((K + 127) // 128)
+    activations = units * M * 132 + units * 40 + 8448
+    few_rows = M <= 16 and grouping == 0 and N <= num_sms * 1024
     # blackwell-datacenter
     if arch in ("sm100", "sm103", "sm107", ):
         if True:  # tcgen05
-            return 2, 4
+            return 3, 4
     # hopper
     if arch in ("sm90", ):
+        if few_rows and M <= 8 and activations <= 122_880:  # decode-8-rows
+            return 0, 5
+        if few_rows and activations <= 163_840:  # decode-16-rows
+            return 0, 6
         if True:  # wgmma
-            return 1, 5
+            return 2, 7
     # gddr
     if arch in ("sm89", "sm120", "sm121", ):
+        if few_rows and M <= 8 and activations <= 40_960:  # decode-gddr
+            return 0, 8
         if True:  # mma
-            return 0, 6
+            return 1, 9
     return -1, -1
 
 
-def decide_mma_tile(arch, M, N, num_sms):
-    blocks_128 = ((M + 127) // 128) * ((N + 127) // 128)
+def decide_decode_tile(arch, K, M):
+    units = ((K + 127) // 128)
+    activations = units * M * 132 + units * 40 + 8448
+    # gddr
+    if arch in ("sm89", "sm120", "sm121", ):
+        if True:  # decode-8-gddr
+            return 0, 10
+    # hopper
+    if arch in ("sm90", ):
+        if M <= 8 and activations <= 53_248:  # decode-8
+            return 1, 11
+        if M <= 8 and activations <= 122_880:  # decode-8-long
+            return 2, 12
+        if True:  # decode-16
+            return 3, 13
+    return -1, -1
+
+
+def decide_mma_tile(arch, M):
     # rows
     if arch in ("sm89", "sm120", "sm121", ):
         if M <= 16:  # mma-16-rows
-            return 0, 7
-        if M >= 65 and blocks_128 >= num_sms:  # mma-large
-            return 2, 8
-        if True:  # mma-64-rows
-            return 1, 9
+            return 4, 14
+        if M <= 64:  # mma-64-rows
+            return 5, 15
+        if M <= 256:  # mma-256-rows
+            return 6, 16
+        if True:  # mma-large
+            return 7, 17
     return -1, -1
 
 
@@ -110,25 +147,25 @@ def decide_wgmma_tile(arch, M, N, accumulation, grouping, num_sms, scaling):
     # straight
     if arch in ("sm90", ):
         if straight and M <= 16:  # fast-16-rows
-            return 3, 10
+            return 8, 18
         if straight and M >= 129 and tiles_256 * 2 >= num_sms:  # fast-large
-            return 10, 11
+            return 15, 19
         if straight and splittable:  # fast-split
-            return 5, 12
+            return 10, 20
         if straight:  # fast-64-rows
-            return 6, 13
+            return 11, 21
     # promoted
     if arch in ("sm90", ):
         if M <= 16:  # promoted-16-rows
-            return 4, 14
+            return 9, 22
         if M >= 129 and tiles_256 * 2 >= num_sms:  # promoted-large
-            return 11, 15
+            return 16, 23
         if M >= 65 and tiles_128 * 2 >= num_sms:  # promoted-128-rows
-            return 9, 16
+            return 14, 24
         if splittable:  # promoted-split
-            return 7, 17
+            return 12, 25
         if True:  # promoted-64-rows
-            return 8, 18
+            return 13, 26
     return -1, -1
 
 
@@ -139,23 +176,23 @@ def decide_tcgen05_tile(arch, M, N, num_sms, scaling):
     # blocks
     if arch in ("sm100", "sm103", "sm107", ):
         if scaling == 2:  # t-promote
-            return 15, 19
+            return 20, 27
     # rubin
     if arch in ("sm107", ):
         if tiles_512 * 2 >= num_sms * 4:  # rubin-2x1-c4
-            return 18, 20
+            return 23, 28
         if tiles_512 * 2 >= num_sms:  # rubin-2x1
-            return 17, 21
+            return 22, 29
         if tiles_256 * 2 >= num_sms:  # rubin-1x1
-            return 16, 22
+            return 21, 30
     # rest
     if arch in ("sm100", "sm103", "sm107", ):
         if tiles_256 * 2 >= num_sms * 4:  # t-c4
-            return 14, 23
+            return 19, 31
         if tiles_256 * 2 >= num_sms:  # t-n256
-            return 13, 24
+            return 18, 32
         if True:  # t-n128
-            return 12, 25
+            return 17, 33
     return -1, -1
 
 
@@ -171,18 +208,22 @@ def decide(arch, M, N, K, num_sms, dtype, scaling, accumulation, grouping, ):
     result["path"] = (VALUES_path[path], RULES[rule]) if rule >= 0 else (None, None)
     engine = rule = -1
     if path == 0:
-        engine, rule = decide_engine(arch)
+        engine, rule = decide_engine(arch, K, M, N, grouping, num_sms)
     result["engine"] = (VALUES_engine[engine], RULES[rule]) if rule >= 0 else (None, None)
-    mma_tile = rule = -1
+    decode_tile = rule = -1
     if path == 0 and engine == 0:
-        mma_tile, rule = decide_mma_tile(arch, M, N, num_sms)
+        decode_tile, rule = decide_decode_tile(arch, K, M)
+    result["decode_tile"] = (VALUES_decode_tile[decode_tile], RULES[rule]) if rule >= 0 else (None, None)
+    mma_tile = rule = -1
+    if path == 0 and engine == 1:
+        mma_tile, rule = decide_mma_tile(arch, M)
     result["mma_tile"] = (VALUES_mma_tile[mma_tile], RULES[rule]) if rule >= 0 else (None, None)
     wgmma_tile = rule = -1
-    if path == 0 and engine == 1:
+    if path == 0 and engine == 2:
         wgmma_tile, rule = decide_wgmma_tile(arch, M, N, accumulation, grouping, num_sms, scaling)
     result["wgmma_tile"] = (VALUES_wgmma_tile[wgmma_tile], RULES[rule]) if rule >= 0 else (None, None)
     tcgen05_tile = rule = -1
-    if path == 0 and engine == 2:
+    if path == 0 and engine == 3:
         tcgen05_tile, rule = decide_tcgen05_tile(arch, M, N, num_sms, scaling)
     result["tcgen05_tile"] = (VALUES_tcgen05_tile[tcgen05_tile], RULES[rule]) if rule >= 0 else (None, None)
     return result

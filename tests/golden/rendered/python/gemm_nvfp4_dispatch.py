@@ -2,14 +2,20 @@
 """Decisions of gemm_nvfp4 as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("t1-n128", "t1-n256", "t1-n256-c4", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c4-k64-early", )
-LAYERS = ("path", "engine", "tcgen05_tile", )
+TILES = ("16x64-256", "32x128-256", "64x64-256", "64x128-256", "128x128-256", "t1-n128", "t1-n256", "t1-n256-c4", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c4-k64-early", )
+LAYERS = ("path", "engine", "mma_tile", "tcgen05_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "dtype", )
 RULES = (
     "k-multiple-32",
     "no-engine",
     "custom",
     "tcgen05",
+    "mma",
+    "mma-16-rows",
+    "mma-64-rows",
+    "mma-large",
+    "mma-medium",
+    "mma-small",
     "rubin-2x1-early",
     "rubin-2x1-c4",
     "rubin-2x1",
@@ -32,7 +38,8 @@ CC = {
     (12, 1): "sm121",
 }
 VALUES_path = ("custom", "fallback", )
-VALUES_engine = ("tcgen05", )
+VALUES_engine = ("mma_block_scaled", "tcgen05", )
+VALUES_mma_tile = TILES
 VALUES_tcgen05_tile = TILES
 
 
@@ -42,11 +49,11 @@ def decide_path(arch, K):
         if K % 32 != 0:  # k-multiple-32
             return 1, 0
     # no-nvfp4
-    if arch in ("sm80", "sm86", "sm87", "sm89", "sm90", "sm110", "sm120", "sm121", "unknown", ):
+    if arch in ("sm80", "sm86", "sm87", "sm89", "sm90", "sm110", "unknown", ):
         if True:  # no-engine
             return 1, 1
     # custom
-    if arch in ("sm100", "sm103", "sm107", ):
+    if arch in ("sm100", "sm103", "sm107", "sm120", "sm121", ):
         if True:  # custom
             return 0, 2
     return -1, -1
@@ -56,7 +63,29 @@ def decide_engine(arch):
     # blackwell-datacenter
     if arch in ("sm100", "sm103", "sm107", ):
         if True:  # tcgen05
-            return 0, 3
+            return 1, 3
+    # gddr
+    if arch in ("sm120", "sm121", ):
+        if True:  # mma
+            return 0, 4
+    return -1, -1
+
+
+def decide_mma_tile(arch, M, N, num_sms):
+    blocks_128 = ((M + 127) // 128) * ((N + 127) // 128)
+    blocks_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
+    # rows
+    if arch in ("sm120", "sm121", ):
+        if M <= 16:  # mma-16-rows
+            return 0, 5
+        if M <= 64:  # mma-64-rows
+            return 1, 6
+        if blocks_128 >= num_sms:  # mma-large
+            return 4, 7
+        if blocks_64x128 >= num_sms:  # mma-medium
+            return 3, 8
+        if True:  # mma-small
+            return 2, 9
     return -1, -1
 
 
@@ -67,21 +96,21 @@ def decide_tcgen05_tile(arch, M, N, num_sms):
     # rubin
     if arch in ("sm107", ):
         if M >= 65_536 and N >= 65_536:  # rubin-2x1-early
-            return 6, 4
+            return 11, 10
         if tiles_512 * 2 >= num_sms * 4:  # rubin-2x1-c4
-            return 5, 5
+            return 10, 11
         if tiles_512 * 2 >= num_sms:  # rubin-2x1
-            return 4, 6
+            return 9, 12
         if tiles_256 * 2 >= num_sms:  # rubin-1x1
-            return 3, 7
+            return 8, 13
     # rest
     if arch in ("sm100", "sm103", "sm107", ):
         if tiles_256 * 2 >= num_sms * 4:  # t-c4
-            return 2, 8
+            return 7, 14
         if tiles_256 * 2 >= num_sms:  # t-n256
-            return 1, 9
+            return 6, 15
         if True:  # t-n128
-            return 0, 10
+            return 5, 16
     return -1, -1
 
 
@@ -99,8 +128,12 @@ def decide(arch, M, N, K, num_sms, dtype, ):
     if path == 0:
         engine, rule = decide_engine(arch)
     result["engine"] = (VALUES_engine[engine], RULES[rule]) if rule >= 0 else (None, None)
-    tcgen05_tile = rule = -1
+    mma_tile = rule = -1
     if path == 0 and engine == 0:
+        mma_tile, rule = decide_mma_tile(arch, M, N, num_sms)
+    result["mma_tile"] = (VALUES_mma_tile[mma_tile], RULES[rule]) if rule >= 0 else (None, None)
+    tcgen05_tile = rule = -1
+    if path == 0 and engine == 1:
         tcgen05_tile, rule = decide_tcgen05_tile(arch, M, N, num_sms)
     result["tcgen05_tile"] = (VALUES_tcgen05_tile[tcgen05_tile], RULES[rule]) if rule >= 0 else (None, None)
     return result

@@ -85,13 +85,15 @@ inline constexpr Image kImages[kImageCount + 1] = {
 
 enum class Engine : int {
   kNone = -1,
-  k_mma_m16n8k32 = 0,
-  k_wgmma = 1,
-  k_tcgen05 = 2,
+  k_decode = 0,
+  k_mma_m16n8k32 = 1,
+  k_wgmma = 2,
+  k_tcgen05 = 3,
 };
 
 inline const char* engine_name(Engine engine) {
   constexpr const char* kNames[] = {
+      "decode",
       "mma_m16n8k32",
       "wgmma",
       "tcgen05",
@@ -100,27 +102,32 @@ inline const char* engine_name(Engine engine) {
 }
 
 enum class Tile : int {
-  k16x64_128 = 0,
-  k64x64_128 = 1,
-  k128x128_128 = 2,
-  kF16x64_128_o2 = 3,
-  kP16x64_128_o2 = 4,
-  kF64x128_128_s2 = 5,
-  kF64x128_128 = 6,
-  kP64x128_128_s2 = 7,
-  kP64x128_128 = 8,
-  kP128x128_128 = 9,
-  kF256x128_128 = 10,
-  kP256x128_128 = 11,
-  kT1_n128 = 12,
-  kT1_n256 = 13,
-  kT1_n256_c4 = 14,
-  kT1_promote = 15,
-  kT1_n256_k64 = 16,
-  kT2_c2_k64 = 17,
-  kT2_c4_k64 = 18,
+  kD8_w4 = 0,
+  kD8_w8 = 1,
+  kD8_w8_long = 2,
+  kD16_w8 = 3,
+  k16x64_128 = 4,
+  k32x128_128 = 5,
+  k64x64_128 = 6,
+  k128x128_128 = 7,
+  kF16x64_128_o2 = 8,
+  kP16x64_128_o2 = 9,
+  kF64x128_128_s2 = 10,
+  kF64x128_128 = 11,
+  kP64x128_128_s2 = 12,
+  kP64x128_128 = 13,
+  kP128x128_128 = 14,
+  kF256x128_128 = 15,
+  kP256x128_128 = 16,
+  kT1_n128 = 17,
+  kT1_n256 = 18,
+  kT1_n256_c4 = 19,
+  kT1_promote = 20,
+  kT1_n256_k64 = 21,
+  kT2_c2_k64 = 22,
+  kT2_c4_k64 = 23,
 };
-inline constexpr int kTileCount = 19;
+inline constexpr int kTileCount = 24;
 
 struct TileInfo {
   const char* name;
@@ -129,7 +136,12 @@ struct TileInfo {
   uint32_t dtypes;  // bit i: the engine takes element type i
 };
 inline constexpr TileInfo kTiles[kTileCount] = {
+    {"d8-w4", static_cast<int>(Engine::k_decode), 0xe08u, 0x7u},
+    {"d8-w8", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d8-w8-long", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d16-w8", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
     {"16x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
+    {"32x128-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
     {"64x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
     {"128x128-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
     {"f16x64-128-o2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
@@ -190,11 +202,12 @@ enum class Path : int { kCustom = 0, kFallback = 1 };
 enum class Layer : int {
   k_path = 0,
   k_engine = 1,
-  k_mma_tile = 2,
-  k_wgmma_tile = 3,
-  k_tcgen05_tile = 4,
+  k_decode_tile = 2,
+  k_mma_tile = 3,
+  k_wgmma_tile = 4,
+  k_tcgen05_tile = 5,
 };
-inline constexpr int kLayerCount = 5;
+inline constexpr int kLayerCount = 6;
 
 // values: per layer, the index of its outcome (of the tile in Tile for tile layers), -1 if the layer did not apply.
 // rules: per layer, the index of the rule in rule_id, -1 likewise.
@@ -206,7 +219,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 26;
+inline constexpr int kRuleCount = 34;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -215,11 +228,19 @@ inline const char* rule_id(int rule) {
       "no-engine",
       "custom",
       "tcgen05",
+      "decode-8-rows",
+      "decode-16-rows",
       "wgmma",
+      "decode-gddr",
       "mma",
+      "decode-8-gddr",
+      "decode-8",
+      "decode-8-long",
+      "decode-16",
       "mma-16-rows",
-      "mma-large",
       "mma-64-rows",
+      "mma-256-rows",
+      "mma-large",
       "fast-16-rows",
       "fast-large",
       "fast-split",
@@ -272,46 +293,92 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
   return -1;
 }
 
-inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule) {
+inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t grouping, int64_t num_sms) {
+  [[maybe_unused]] const int64_t units = ((K + 127) / 128);
+  [[maybe_unused]] const int64_t activations = units * M * 132 + units * 40 + 8448;
+  [[maybe_unused]] const bool few_rows = M <= 16 && grouping == 0 /* none */ && N <= num_sms * 1024;
   // blackwell-datacenter: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (true) {  // tcgen05
       rule = 4;
-      return 2;
+      return 3;
     }
   }
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
-    if (true) {  // wgmma
+    if (few_rows && M <= 8 && activations <= 122880) {  // decode-8-rows
       rule = 5;
-      return 1;
+      return 0;
+    }
+    if (few_rows && activations <= 163840) {  // decode-16-rows
+      rule = 6;
+      return 0;
+    }
+    if (true) {  // wgmma
+      rule = 7;
+      return 2;
     }
   }
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
-    if (true) {  // mma
-      rule = 6;
+    if (few_rows && M <= 8 && activations <= 40960) {  // decode-gddr
+      rule = 8;
       return 0;
+    }
+    if (true) {  // mma
+      rule = 9;
+      return 1;
     }
   }
   return -1;
 }
 
-inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t M, int64_t N, int64_t num_sms) {
-  [[maybe_unused]] const int64_t blocks_128 = ((M + 127) / 128) * ((N + 127) / 128);
+inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M) {
+  [[maybe_unused]] const int64_t units = ((K + 127) / 128);
+  [[maybe_unused]] const int64_t activations = units * M * 132 + units * 40 + 8448;
+  // gddr: sm89 sm120 sm121
+  if ((arch & 0x608u) != 0) {
+    if (true) {  // decode-8-gddr
+      rule = 10;
+      return 0;
+    }
+  }
+  // hopper: sm90
+  if ((arch & 0x10u) != 0) {
+    if (M <= 8 && activations <= 53248) {  // decode-8
+      rule = 11;
+      return 1;
+    }
+    if (M <= 8 && activations <= 122880) {  // decode-8-long
+      rule = 12;
+      return 2;
+    }
+    if (true) {  // decode-16
+      rule = 13;
+      return 3;
+    }
+  }
+  return -1;
+}
+
+inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t M) {
   // rows: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (M <= 16) {  // mma-16-rows
-      rule = 7;
-      return 0;
+      rule = 14;
+      return 4;
     }
-    if (M >= 65 && blocks_128 >= num_sms) {  // mma-large
-      rule = 8;
-      return 2;
+    if (M <= 64) {  // mma-64-rows
+      rule = 15;
+      return 5;
     }
-    if (true) {  // mma-64-rows
-      rule = 9;
-      return 1;
+    if (M <= 256) {  // mma-256-rows
+      rule = 16;
+      return 6;
+    }
+    if (true) {  // mma-large
+      rule = 17;
+      return 7;
     }
   }
   return -1;
@@ -327,43 +394,43 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
   // straight: sm90
   if ((arch & 0x10u) != 0) {
     if (straight && M <= 16) {  // fast-16-rows
-      rule = 10;
-      return 3;
+      rule = 18;
+      return 8;
     }
     if (straight && M >= 129 && tiles_256 * 2 >= num_sms) {  // fast-large
-      rule = 11;
-      return 10;
+      rule = 19;
+      return 15;
     }
     if (straight && splittable) {  // fast-split
-      rule = 12;
-      return 5;
+      rule = 20;
+      return 10;
     }
     if (straight) {  // fast-64-rows
-      rule = 13;
-      return 6;
+      rule = 21;
+      return 11;
     }
   }
   // promoted: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 16) {  // promoted-16-rows
-      rule = 14;
-      return 4;
-    }
-    if (M >= 129 && tiles_256 * 2 >= num_sms) {  // promoted-large
-      rule = 15;
-      return 11;
-    }
-    if (M >= 65 && tiles_128 * 2 >= num_sms) {  // promoted-128-rows
-      rule = 16;
+      rule = 22;
       return 9;
     }
+    if (M >= 129 && tiles_256 * 2 >= num_sms) {  // promoted-large
+      rule = 23;
+      return 16;
+    }
+    if (M >= 65 && tiles_128 * 2 >= num_sms) {  // promoted-128-rows
+      rule = 24;
+      return 14;
+    }
     if (splittable) {  // promoted-split
-      rule = 17;
-      return 7;
+      rule = 25;
+      return 12;
     }
     if (true) {  // promoted-64-rows
-      rule = 18;
-      return 8;
+      rule = 26;
+      return 13;
     }
   }
   return -1;
@@ -376,38 +443,38 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   // blocks: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (scaling == 2 /* block */) {  // t-promote
-      rule = 19;
-      return 15;
+      rule = 27;
+      return 20;
     }
   }
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (tiles_512 * 2 >= num_sms * 4) {  // rubin-2x1-c4
-      rule = 20;
-      return 18;
+      rule = 28;
+      return 23;
     }
     if (tiles_512 * 2 >= num_sms) {  // rubin-2x1
-      rule = 21;
-      return 17;
+      rule = 29;
+      return 22;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
-      rule = 22;
-      return 16;
+      rule = 30;
+      return 21;
     }
   }
   // rest: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
-      rule = 23;
-      return 14;
+      rule = 31;
+      return 19;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 24;
-      return 13;
+      rule = 32;
+      return 18;
     }
     if (true) {  // t-n128
-      rule = 25;
-      return 12;
+      rule = 33;
+      return 17;
     }
   }
   return -1;
@@ -428,29 +495,35 @@ inline Decision select(Arch arch_value, const Problem& problem) {
   }
   [[maybe_unused]] int64_t engine = -1;
   if (path == 0 /* custom */) {
-    engine = decide_engine(arch, decision.rules[1]);
+    engine = decide_engine(arch, decision.rules[1], problem.K, problem.M, problem.N, static_cast<int64_t>(problem.grouping), problem.num_sms);
     decision.values[1] = static_cast<int16_t>(engine);
   }
+  [[maybe_unused]] int64_t decode_tile = -1;
+  if (path == 0 /* custom */ && engine == 0 /* decode */) {
+    decode_tile = decide_decode_tile(arch, decision.rules[2], problem.K, problem.M);
+    decision.values[2] = static_cast<int16_t>(decode_tile);
+  }
   [[maybe_unused]] int64_t mma_tile = -1;
-  if (path == 0 /* custom */ && engine == 0 /* mma_m16n8k32 */) {
-    mma_tile = decide_mma_tile(arch, decision.rules[2], problem.M, problem.N, problem.num_sms);
-    decision.values[2] = static_cast<int16_t>(mma_tile);
+  if (path == 0 /* custom */ && engine == 1 /* mma_m16n8k32 */) {
+    mma_tile = decide_mma_tile(arch, decision.rules[3], problem.M);
+    decision.values[3] = static_cast<int16_t>(mma_tile);
   }
   [[maybe_unused]] int64_t wgmma_tile = -1;
-  if (path == 0 /* custom */ && engine == 1 /* wgmma */) {
-    wgmma_tile = decide_wgmma_tile(arch, decision.rules[3], problem.M, problem.N, static_cast<int64_t>(problem.accumulation), static_cast<int64_t>(problem.grouping), problem.num_sms, static_cast<int64_t>(problem.scaling));
-    decision.values[3] = static_cast<int16_t>(wgmma_tile);
+  if (path == 0 /* custom */ && engine == 2 /* wgmma */) {
+    wgmma_tile = decide_wgmma_tile(arch, decision.rules[4], problem.M, problem.N, static_cast<int64_t>(problem.accumulation), static_cast<int64_t>(problem.grouping), problem.num_sms, static_cast<int64_t>(problem.scaling));
+    decision.values[4] = static_cast<int16_t>(wgmma_tile);
   }
   [[maybe_unused]] int64_t tcgen05_tile = -1;
-  if (path == 0 /* custom */ && engine == 2 /* tcgen05 */) {
-    tcgen05_tile = decide_tcgen05_tile(arch, decision.rules[4], problem.M, problem.N, problem.num_sms, static_cast<int64_t>(problem.scaling));
-    decision.values[4] = static_cast<int16_t>(tcgen05_tile);
+  if (path == 0 /* custom */ && engine == 3 /* tcgen05 */) {
+    tcgen05_tile = decide_tcgen05_tile(arch, decision.rules[5], problem.M, problem.N, problem.num_sms, static_cast<int64_t>(problem.scaling));
+    decision.values[5] = static_cast<int16_t>(tcgen05_tile);
   }
   if (decision.values[0] == 0) decision.path = Path::kCustom;
   int chosen = -1;
   if (decision.values[2] >= 0) chosen = decision.values[2];
   if (decision.values[3] >= 0) chosen = decision.values[3];
   if (decision.values[4] >= 0) chosen = decision.values[4];
+  if (decision.values[5] >= 0) chosen = decision.values[5];
   if (chosen < 0) {
     decision.path = Path::kFallback;
   } else {
@@ -507,7 +580,17 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
   [[maybe_unused]] const int64_t K = problem.K;
   [[maybe_unused]] const int64_t num_sms = problem.num_sms;
   switch (tile) {
+    case Tile::kD8_w4:
+      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 40 + 8448 <= 40960 && N <= num_sms * 1024;
+    case Tile::kD8_w8:
+      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 40 + 8448 <= 53248 && N <= num_sms * 1024;
+    case Tile::kD8_w8_long:
+      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 40 + 8448 <= 122880 && N <= num_sms * 1024;
+    case Tile::kD16_w8:
+      return K % 16 == 0 && M <= 16 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 40 + 8448 <= 163840 && N <= num_sms * 1024;
     case Tile::k16x64_128:
+      return K % 16 == 0;
+    case Tile::k32x128_128:
       return K % 16 == 0;
     case Tile::k64x64_128:
       return K % 16 == 0;

@@ -85,26 +85,33 @@ inline constexpr Image kImages[kImageCount + 1] = {
 
 enum class Engine : int {
   kNone = -1,
-  k_tcgen05 = 0,
+  k_mma_block_scaled = 0,
+  k_tcgen05 = 1,
 };
 
 inline const char* engine_name(Engine engine) {
   constexpr const char* kNames[] = {
+      "mma_block_scaled",
       "tcgen05",
   };
   return engine == Engine::kNone ? "none" : kNames[static_cast<int>(engine)];
 }
 
 enum class Tile : int {
-  kT1_n128 = 0,
-  kT1_n256 = 1,
-  kT1_n256_c4 = 2,
-  kT1_n256_k64 = 3,
-  kT2_c2_k64 = 4,
-  kT2_c4_k64 = 5,
-  kT2_c4_k64_early = 6,
+  k16x64_256 = 0,
+  k32x128_256 = 1,
+  k64x64_256 = 2,
+  k64x128_256 = 3,
+  k128x128_256 = 4,
+  kT1_n128 = 5,
+  kT1_n256 = 6,
+  kT1_n256_c4 = 7,
+  kT1_n256_k64 = 8,
+  kT2_c2_k64 = 9,
+  kT2_c4_k64 = 10,
+  kT2_c4_k64_early = 11,
 };
-inline constexpr int kTileCount = 7;
+inline constexpr int kTileCount = 12;
 
 struct TileInfo {
   const char* name;
@@ -113,6 +120,11 @@ struct TileInfo {
   uint32_t dtypes;  // bit i: the engine takes element type i
 };
 inline constexpr TileInfo kTiles[kTileCount] = {
+    {"16x64-256", static_cast<int>(Engine::k_mma_block_scaled), 0x600u, 0x7u},
+    {"32x128-256", static_cast<int>(Engine::k_mma_block_scaled), 0x600u, 0x7u},
+    {"64x64-256", static_cast<int>(Engine::k_mma_block_scaled), 0x600u, 0x7u},
+    {"64x128-256", static_cast<int>(Engine::k_mma_block_scaled), 0x600u, 0x7u},
+    {"128x128-256", static_cast<int>(Engine::k_mma_block_scaled), 0x600u, 0x7u},
     {"t1-n128", static_cast<int>(Engine::k_tcgen05), 0xe0u, 0x7u},
     {"t1-n256", static_cast<int>(Engine::k_tcgen05), 0xe0u, 0x7u},
     {"t1-n256-c4", static_cast<int>(Engine::k_tcgen05), 0xe0u, 0x7u},
@@ -149,9 +161,10 @@ enum class Path : int { kCustom = 0, kFallback = 1 };
 enum class Layer : int {
   k_path = 0,
   k_engine = 1,
-  k_tcgen05_tile = 2,
+  k_mma_tile = 2,
+  k_tcgen05_tile = 3,
 };
-inline constexpr int kLayerCount = 3;
+inline constexpr int kLayerCount = 4;
 
 // values: per layer, the index of its outcome (of the tile in Tile for tile layers), -1 if the layer did not apply.
 // rules: per layer, the index of the rule in rule_id, -1 likewise.
@@ -163,7 +176,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 11;
+inline constexpr int kRuleCount = 17;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -171,6 +184,12 @@ inline const char* rule_id(int rule) {
       "no-engine",
       "custom",
       "tcgen05",
+      "mma",
+      "mma-16-rows",
+      "mma-64-rows",
+      "mma-large",
+      "mma-medium",
+      "mma-small",
       "rubin-2x1-early",
       "rubin-2x1-c4",
       "rubin-2x1",
@@ -193,15 +212,15 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
       return 1;
     }
   }
-  // no-nvfp4: sm80 sm86 sm87 sm89 sm90 sm110 sm120 sm121 unknown
-  if ((arch & 0xf1fu) != 0) {
+  // no-nvfp4: sm80 sm86 sm87 sm89 sm90 sm110 unknown
+  if ((arch & 0x91fu) != 0) {
     if (true) {  // no-engine
       rule = 1;
       return 1;
     }
   }
-  // custom: sm100 sm103 sm107
-  if ((arch & 0xe0u) != 0) {
+  // custom: sm100 sm103 sm107 sm120 sm121
+  if ((arch & 0x6e0u) != 0) {
     if (true) {  // custom
       rule = 2;
       return 0;
@@ -215,7 +234,43 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule) {
   if ((arch & 0xe0u) != 0) {
     if (true) {  // tcgen05
       rule = 3;
+      return 1;
+    }
+  }
+  // gddr: sm120 sm121
+  if ((arch & 0x600u) != 0) {
+    if (true) {  // mma
+      rule = 4;
       return 0;
+    }
+  }
+  return -1;
+}
+
+inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t M, int64_t N, int64_t num_sms) {
+  [[maybe_unused]] const int64_t blocks_128 = ((M + 127) / 128) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t blocks_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+  // rows: sm120 sm121
+  if ((arch & 0x600u) != 0) {
+    if (M <= 16) {  // mma-16-rows
+      rule = 5;
+      return 0;
+    }
+    if (M <= 64) {  // mma-64-rows
+      rule = 6;
+      return 1;
+    }
+    if (blocks_128 >= num_sms) {  // mma-large
+      rule = 7;
+      return 4;
+    }
+    if (blocks_64x128 >= num_sms) {  // mma-medium
+      rule = 8;
+      return 3;
+    }
+    if (true) {  // mma-small
+      rule = 9;
+      return 2;
     }
   }
   return -1;
@@ -228,35 +283,35 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (M >= 65536 && N >= 65536) {  // rubin-2x1-early
-      rule = 4;
-      return 6;
+      rule = 10;
+      return 11;
     }
     if (tiles_512 * 2 >= num_sms * 4) {  // rubin-2x1-c4
-      rule = 5;
-      return 5;
+      rule = 11;
+      return 10;
     }
     if (tiles_512 * 2 >= num_sms) {  // rubin-2x1
-      rule = 6;
-      return 4;
+      rule = 12;
+      return 9;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
-      rule = 7;
-      return 3;
+      rule = 13;
+      return 8;
     }
   }
   // rest: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
-      rule = 8;
-      return 2;
+      rule = 14;
+      return 7;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 9;
-      return 1;
+      rule = 15;
+      return 6;
     }
     if (true) {  // t-n128
-      rule = 10;
-      return 0;
+      rule = 16;
+      return 5;
     }
   }
   return -1;
@@ -280,14 +335,20 @@ inline Decision select(Arch arch_value, const Problem& problem) {
     engine = decide_engine(arch, decision.rules[1]);
     decision.values[1] = static_cast<int16_t>(engine);
   }
+  [[maybe_unused]] int64_t mma_tile = -1;
+  if (path == 0 /* custom */ && engine == 0 /* mma_block_scaled */) {
+    mma_tile = decide_mma_tile(arch, decision.rules[2], problem.M, problem.N, problem.num_sms);
+    decision.values[2] = static_cast<int16_t>(mma_tile);
+  }
   [[maybe_unused]] int64_t tcgen05_tile = -1;
-  if (path == 0 /* custom */ && engine == 0 /* tcgen05 */) {
-    tcgen05_tile = decide_tcgen05_tile(arch, decision.rules[2], problem.M, problem.N, problem.num_sms);
-    decision.values[2] = static_cast<int16_t>(tcgen05_tile);
+  if (path == 0 /* custom */ && engine == 1 /* tcgen05 */) {
+    tcgen05_tile = decide_tcgen05_tile(arch, decision.rules[3], problem.M, problem.N, problem.num_sms);
+    decision.values[3] = static_cast<int16_t>(tcgen05_tile);
   }
   if (decision.values[0] == 0) decision.path = Path::kCustom;
   int chosen = -1;
   if (decision.values[2] >= 0) chosen = decision.values[2];
+  if (decision.values[3] >= 0) chosen = decision.values[3];
   if (chosen < 0) {
     decision.path = Path::kFallback;
   } else {
@@ -344,6 +405,16 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
   [[maybe_unused]] const int64_t K = problem.K;
   [[maybe_unused]] const int64_t num_sms = problem.num_sms;
   switch (tile) {
+    case Tile::k16x64_256:
+      return K % 32 == 0;
+    case Tile::k32x128_256:
+      return K % 32 == 0;
+    case Tile::k64x64_256:
+      return K % 32 == 0;
+    case Tile::k64x128_256:
+      return K % 32 == 0;
+    case Tile::k128x128_256:
+      return K % 32 == 0;
     case Tile::kT1_n128:
       return K % 32 == 0;
     case Tile::kT1_n256:

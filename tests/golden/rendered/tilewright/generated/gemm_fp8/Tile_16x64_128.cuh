@@ -11,10 +11,10 @@ struct Tile_16x64_128 {
   static constexpr int kMt = 16;
   static constexpr int kNt = 64;
   static constexpr int kKc = 128;
-  static constexpr int kStages = 6;
+  static constexpr int kStages = 4;
   static constexpr int kWarpsM = 1;
   static constexpr int kWarpsN = 4;
-  static constexpr int kSmemBytes = 61440;
+  static constexpr int kSmemBytes = 40960;
 };
 static_assert(smem_bytes<Tile_16x64_128>() == Tile_16x64_128::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of 16x64-128");
