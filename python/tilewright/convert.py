@@ -1,4 +1,4 @@
-"""convert: the linear layers of any model to 4 bits, in place, with a report."""
+"""convert: the linear layers of any model to 4 or 8 bits, in place, with a report."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import torch
 
 from . import formats
 from .linear import Linear4bit
+from .linear_fp8 import LinearFP8, LinearNVFP4
+from .reference_fp8 import SCALINGS
 
 # The output layer of a language model: small next to the rest, and the layer that is hurt most by rounding.
 DEFAULT_EXCLUDE = ("lm_head", "*.lm_head")
@@ -37,27 +39,30 @@ class ConvertReport:
         return "\n".join(lines + [f"  skipped {name}: {reason}" for name, reason in self.skipped.items()])
 
 
+FORMATS = ("4bit", "fp8", "nvfp4")
+
+
 def convert(
     model: torch.nn.Module,
     *,
+    format: str = FORMATS[0],  # noqa: A002
     quant_type: str = "nf4",
     blocksize: int | None = None,
     nested: bool = False,
     include: str | Iterable[str] | None = None,
     exclude: str | Iterable[str] = (),
+    scaling: str = "row",
 ) -> ConvertReport:
-    """Replaces the torch.nn.Linear layers of `model` by Linear4bit, in place.
+    """Replaces the torch.nn.Linear layers of `model` by Linear4bit, LinearFP8 or LinearNVFP4, in place.
 
+    format: "4bit", weights alone, with quant_type, blocksize and nested; "fp8", weights and activations, with
+    scaling ("tensor", "row" or "block"); "nvfp4", weights and activations.
     include, exclude: patterns of module names, as in the shell ("*.mlp.*"); a layer is converted when it matches one
     of `include` (None: all) and none of `exclude`. A layer called lm_head is left alone unless `include` names it, and
     so are layers whose weight is tied to another module, subclasses of torch.nn.Linear, and layers with hooks.
     ValueError for a wrong option, for a pattern that matches no module, and for a model that is one linear layer.
     """
-    fmt = formats.get_format(quant_type)
-    if blocksize is not None and blocksize not in fmt.blocksizes:
-        raise ValueError(f"blocksize={blocksize}; allowed for {quant_type}: {', '.join(map(str, fmt.blocksizes))}")
-    if nested and quant_type == "e2m1":
-        raise ValueError("nested=True; e2m1 scales are 8 bits already, allowed: False")
+    _check_options(format, quant_type, blocksize, nested, scaling)
     if isinstance(model, torch.nn.Linear):
         raise ValueError("the model is one linear layer, which cannot be replaced in place; use Linear4bit.from_linear")
     choice = _Choice(model, _patterns(include), _patterns(exclude) or ())
@@ -65,12 +70,18 @@ def convert(
     converted: list[str] = []
     skipped: dict[str, str] = {}
     for names, module in _linears(model):
-        reason = choice.reason_to_skip(names[0], module, quant_type)
+        reason = choice.reason_to_skip(names[0], module, "e2m1" if format == "nvfp4" else quant_type)
         if reason is not None:
             skipped[names[0]] = reason
             continue
         assert isinstance(module, torch.nn.Linear)
-        layer = Linear4bit.from_linear(module, quant_type=quant_type, blocksize=blocksize, nested=nested)
+        layer: Linear4bit | LinearFP8 | LinearNVFP4
+        if format == "fp8":
+            layer = LinearFP8.from_linear(module, scaling=scaling)
+        elif format == "nvfp4":
+            layer = LinearNVFP4.from_linear(module)
+        else:
+            layer = Linear4bit.from_linear(module, quant_type=quant_type, blocksize=blocksize, nested=nested)
         layer.train(module.training)
         if layer.bias is not None and module.bias is not None:
             layer.bias.requires_grad_(module.bias.requires_grad)
@@ -80,6 +91,18 @@ def convert(
         converted.append(names[0])
     skipped |= choice.stacks()
     return ConvertReport(tuple(converted), skipped, before, _size(model))
+
+
+def _check_options(kind: str, quant_type: str, blocksize: int | None, nested: bool, scaling: str) -> None:
+    if kind not in FORMATS:
+        raise ValueError(f"format={kind!r}; allowed: {', '.join(FORMATS)}")
+    if scaling not in SCALINGS:
+        raise ValueError(f"scaling={scaling!r}; allowed: {', '.join(SCALINGS)}")
+    fmt = formats.get_format(quant_type)
+    if blocksize is not None and blocksize not in fmt.blocksizes:
+        raise ValueError(f"blocksize={blocksize}; allowed for {quant_type}: {', '.join(map(str, fmt.blocksizes))}")
+    if nested and quant_type == "e2m1":
+        raise ValueError("nested=True; e2m1 scales are 8 bits already, allowed: False")
 
 
 class _Choice:
@@ -109,6 +132,8 @@ class _Choice:
             return "is the output layer; name it in include to convert it"
         if isinstance(module, Linear4bit):
             return f"is {module.quant_type} already"
+        if isinstance(module, LinearFP8 | LinearNVFP4):
+            return f"is {'fp8' if isinstance(module, LinearFP8) else 'nvfp4'} already"
         if type(module) is not torch.nn.Linear:
             return f"is a {type(module).__name__}, which may compute something else than torch.nn.Linear"
         return self._unfit(name, module, quant_type)
@@ -146,7 +171,7 @@ def _linears(model: torch.nn.Module) -> list[tuple[list[str], torch.nn.Module]]:
     """The linear layers, each once, with all names that it has in the model."""
     found: dict[int, tuple[list[str], torch.nn.Module]] = {}
     for name, module in model.named_modules(remove_duplicate=False):
-        if isinstance(module, torch.nn.Linear | Linear4bit):
+        if isinstance(module, torch.nn.Linear | Linear4bit | LinearFP8 | LinearNVFP4):
             found.setdefault(id(module), ([], module))[0].append(name)
     return list(found.values())
 

@@ -46,19 +46,29 @@ def explain(
     num_sms: int | None = None,
     blocksize: int | None = None,
     quant_type: str = "nf4",
+    family: str = FAMILY,
+    scaling: str = "row",
+    fast_accum: bool = False,
+    grouping: str = "none",
 ) -> Reasons:
-    """Why gemm_4bit with x [M, K] and a weight [N, K] runs the way it does on a CUDA device, or on an arch such as
+    """Why a product of x [M, K] and a weight [N, K] runs the way it does on a CUDA device, or on an arch such as
     "sm121".
+
+    family: gemm_4bit, whose weights have `blocksize` and `quant_type`; gemm_fp8, with `scaling` (tensor, row, block),
+    `fast_accum` and `grouping` (none, contiguous, masked; M is the rows of one group); or gemm_nvfp4. dtype: of the
+    activations of gemm_4bit, of the result of the others.
 
     Without `arch` the device is asked (the current one if `device` is None) and its rules are those of the image
     that it loads. num_sms: the device's own, or the first that the arch profile lists. ValueError for sizes outside
-    the limits of the rules, an unknown arch, or no device to ask.
+    the limits of the rules, an unknown arch or word, or no device to ask.
     """
     from tilewright_codegen.evaluate import ProblemError
     from tilewright_codegen.explain import explain as explain_problem
     from tilewright_codegen.explain_report import render_text
 
     tree = _tree()
+    if family not in tree.families:
+        raise ValueError(f"family={family!r}; allowed: {', '.join(tree.families)}")
     if arch is None:
         arch, counted = _device_arch(tree, device)
         num_sms = counted if num_sms is None else num_sms
@@ -75,9 +85,14 @@ def explain(
         "blocksize": fmt.default_blocksize if blocksize is None else blocksize,
         "dtype": _WORDS[dtype],
         "quant_type": quant_type,
+        "scaling": scaling,
+        "accumulation": "fast" if fast_accum else "accurate",
+        "grouping": grouping,
     }
+    chosen = tree.families[family]
+    problem = {name: value for name, value in problem.items() if name in chosen.input_by_name}
     try:
-        found = explain_problem(tree, tree.families[FAMILY], arch, problem)
+        found = explain_problem(tree, chosen, arch, problem)
     except ProblemError as error:
         raise ValueError(str(error)) from None
     rules = {layer.layer: None if layer.rule is None else layer.rule.id for layer in found.layers}

@@ -366,3 +366,33 @@ def test_opcheck() -> None:
     decision = tilewright.last_decision("cpu")
     assert decision is not None
     assert (decision.family, decision.path) == ("gemm_fp8", "torch")
+
+
+@pytest.mark.parametrize("scaling", ["tensor", "row", "block"])
+def test_convert(scaling: str) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(256, 200), torch.nn.ReLU(), torch.nn.Linear(200, 60))
+    x = torch.randn(4, 256)
+    wanted = model(x).detach()
+    report = tilewright.convert(model, format="fp8", scaling=scaling)
+    assert report.converted == ("0", "2")
+    assert isinstance(model[2], tilewright.LinearFP8)
+    assert model[0].scaling == scaling
+    assert report.bytes_after < 0.3 * report.bytes_before
+    assert float((model(x).detach() - wanted).norm() / wanted.norm()) < 0.08
+    assert tilewright.convert(model).skipped == {"0": "is fp8 already", "2": "is fp8 already"}
+    with pytest.raises(ValueError, match="format='fp6'; allowed: 4bit, fp8, nvfp4"):
+        tilewright.convert(model, format="fp6")
+    with pytest.raises(ValueError, match="scaling='column'; allowed: tensor, row, block"):
+        tilewright.convert(model, format="fp8", scaling="column")
+
+
+def test_explain() -> None:
+    found = tilewright.explain(4096, 4096, 4096, arch="sm90", family="gemm_fp8", scaling="block")
+    assert found.tile is not None
+    assert found.rules["path"] == "custom"
+    assert tilewright.explain(64, 4096, 4096, arch="sm80", family="gemm_fp8").tile is None
+    assert tilewright.explain(64, 4096, 4096, arch="sm120", family="gemm_nvfp4").tile is not None
+    with pytest.raises(ValueError, match="family='gemm_fp6'; allowed: gemm_4bit, gemm_fp8, gemm_nvfp4"):
+        tilewright.explain(64, 4096, 4096, arch="sm80", family="gemm_fp6")
+    with pytest.raises(ValueError, match="scaling"):
+        tilewright.explain(64, 4096, 4096, arch="sm90", family="gemm_fp8", scaling="column")

@@ -237,3 +237,13 @@ def test_opcheck_and_compile() -> None:
     for M in (2, 130):
         x = torch.randn(M, 64)
         assert torch.equal(compiled(x), layer(x))
+
+
+def test_convert() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(256, 208), torch.nn.Linear(208, 60), torch.nn.Linear(60, 60))
+    report = tilewright.convert(model, format="nvfp4")
+    assert report.converted == ("0", "1")
+    assert report.skipped == {"2": "in_features=60; e2m1 needs a multiple of 16"}
+    assert isinstance(model[1], tilewright.LinearNVFP4)
+    assert model(torch.randn(3, 256)).shape == (3, 60)
+    assert tilewright.convert(model, include="1").skipped["1"] == "is nvfp4 already"

@@ -36,7 +36,7 @@ template <class Config, bool kBlock, Fp8Type kAType>
 __global__ void __launch_bounds__(DecodeLayout<Config>::kThreads, Config::kOccupancy)
     gemm_fp8_decode_kernel(const __grid_constant__ DecodeParams params) {
   using Layout = DecodeLayout<Config>;
-  extern __shared__ __align__(128) unsigned char smem[];
+  extern __shared__ __align__(1024) unsigned char smem[];
 #if TILEWRIGHT_FP8_DECODE_DEPENDENT
   ptx::release_dependents();
 #endif
