@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 import tilewright
+from tilewright import _ops
 from tilewright_codegen.calibrate.bench import fault
 from tilewright_codegen.calibrate.cuda import CudaBackend, CudaBench, SentinelError
 from tilewright_codegen.calibrate.records import FALLBACK_FORCE, Cell, Method
@@ -91,17 +92,25 @@ def one_cell(backend: CudaBackend, cell: Cell, method: Method, names: list[str])
     best = max(ratios, key=ratios.__getitem__, default=chosen)
     gain = max(1.0, ratios.get(best, 1.0))
     return {
-        "M": cell.M, "N": cell.N, "K": cell.K, "dtype": cell.dtype, "quant_type": cell.words["quant_type"],
+        "M": cell.M, "N": cell.N, "K": cell.K, "dtype": cell.dtype, "words": cell.words,
         "chosen": chosen, "us": round(statistics.median(base), 3), "best": best if gain > 1 else chosen,
         "regret": round(gain - 1, 4), "tried": len(found), "wrong": wrong,
     }  # fmt: skip
 
 
-def grid(num_sms: int, arch: str, seed: int, most: int) -> list[Cell]:
+WORDS = {
+    "gemm_4bit": ({"quant_type": "nf4"},),
+    "gemm_fp8": ({"scaling": "row"}, {"scaling": "block"}),
+}
+"""Further inputs of the cells of a family."""
+
+
+def grid(family: str, num_sms: int, arch: str, seed: int, most: int) -> list[Cell]:
     """Cells in the order of their weights; a seeded sample of so many."""
     cells = [
-        Cell(arch=arch, num_sms=num_sms, dtype="bf16", M=M, N=N, K=K, words={"quant_type": "nf4"})
+        Cell(arch=arch, num_sms=num_sms, dtype="bf16", M=M, N=N, K=K, words=words)
         for N, K in SHAPES
+        for words in WORDS[family]
         for M in ROWS
     ]
     picked = sorted(random.Random(seed).sample(range(len(cells)), min(most, len(cells))))
@@ -123,6 +132,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     """Measures the grid, or as much of it as the time allows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--family", choices=sorted(WORDS), default="gemm_4bit")
     parser.add_argument("--cells", type=int, default=len(SHAPES) * len(ROWS))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1e9)
@@ -130,20 +140,26 @@ def main() -> None:
     parser.add_argument("--tuned", type=Path, help="a table to load first")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    backend, started = CudaBackend(0), time.monotonic()
+    backend, started = CudaBackend(0, options.family), time.monotonic()
     if options.tuned:
         tilewright.load_tuned(options.tuned)
     device, method = backend.device(), Method(replay_us=options.replay_us)
-    names = [*tilewright.build_info()["tiles"], FALLBACK_FORCE]
+    names = [*_ops.NATIVE.tile_names(options.family), FALLBACK_FORCE]
     rows: list[dict[str, Any]] = []
-    cells = grid(device.num_sms, device.arch, options.seed, options.cells)
+    cells = grid(options.family, device.num_sms, device.arch, options.seed, options.cells)
     # Weight by weight: where the time ends early, whole weights are missing.
     for cell in cells:
         if time.monotonic() - started > options.seconds:
             break
         rows.append(one_cell(backend, cell, method, names))
     facts = device.model_dump() | {"uuid": None, "state": backend.watch.state().model_dump()}
-    result = {"schema": "mispick/1", "device": facts, "tuned": bool(options.tuned), "planned": len(cells)}
+    result = {
+        "schema": "mispick/1",
+        "family": options.family,
+        "device": facts,
+        "tuned": bool(options.tuned),
+        "planned": len(cells),
+    }
     result |= summary(rows)
     lines = ",\n".join(json.dumps(row) for row in rows)
     text = json.dumps(result)[:-1] + f', "rows": [\n{lines}\n]}}\n'

@@ -7,19 +7,18 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 import tilewright
 
+from . import cuda_inputs
 from .bench import CaptureError, Check, Mode
+from .cuda_inputs import DTYPES, Inputs
 from .records import FALLBACK_FORCE, Cell, Device, Method, State
 
-DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 MAX_CALLS = 48
-MAX_COPIES = 48
 SENTINEL_TRIES = 8
 QUERY = "clocks.sm,clocks.mem,temperature.gpu,power.draw,utilization.gpu"
 
@@ -86,39 +85,21 @@ class Watch:
         return self.found
 
 
-class Weights:
-    """One quantised weight in enough copies, and its values in fp32."""
-
-    def __init__(self, cell: Cell, method: Method, device: torch.device) -> None:
-        generator = torch.Generator(device).manual_seed(method.seed)
-        values = torch.randn(cell.N, cell.K, device=device, generator=generator) / math.sqrt(cell.K)
-        quant = cell.words.get("quant_type", "nf4")
-        weight = values.to(DTYPES[cell.dtype])
-        packed, state = tilewright.quantize_4bit(weight, quant_type=quant, blocksize=cell.blocksize)
-        self.dense = tilewright.dequantize_4bit(packed, state, dtype=torch.float32)
-        moved = packed.numel() + state.absmax.numel() * state.absmax.element_size()
-        count = min(MAX_COPIES, max(1, math.ceil(method.rotate_bytes / moved)))
-        self.copies = [(packed, state)]
-        for _ in range(count - 1):
-            self.copies.append((packed.clone(), replace(state, absmax=state.absmax.clone())))
-
-    @staticmethod
-    def key(cell: Cell) -> tuple[object, ...]:
-        return cell.N, cell.K, cell.dtype, cell.blocksize, tuple(sorted(cell.words.items()))
-
-
 class CudaBackend:
     """One card. Clocks and other settings are read and never changed."""
 
-    def __init__(self, index: int = 0) -> None:
+    def __init__(self, index: int = 0, family: str = "gemm_4bit") -> None:
+        if family not in cuda_inputs.FAMILIES:
+            known = ", ".join(cuda_inputs.FAMILIES)
+            raise RuntimeError(f"cells of {family} cannot be made on a card yet; those of {known} can")
         if not torch.cuda.is_available():
             raise RuntimeError("torch sees no CUDA device")
         refuse_capture()
         info = tilewright.build_info()
         if not info["native"]:
             raise RuntimeError(str(info["statement"]))
-        self.index, self.info, self.watch = index, info, Watch(index)
-        self.weights: tuple[tuple[object, ...], Weights] | None = None
+        self.index, self.family, self.info, self.watch = index, family, info, Watch(index)
+        self.weights: tuple[tuple[object, ...], Inputs] | None = None
         torch.cuda.set_device(index)
 
     def device(self) -> Device:
@@ -138,30 +119,29 @@ class CudaBackend:
 
     def open(self, cell: Cell, method: Method, mode: Mode) -> CudaBench:
         refuse_capture()
-        key = Weights.key(cell)
+        key = cuda_inputs.key(cell)
         if self.weights is None or self.weights[0] != key:
             self.weights = None
             torch.cuda.empty_cache()
-            self.weights = key, Weights(cell, method, torch.device("cuda", self.index))
-        return CudaBench(cell, method, mode, self.weights[1], self.watch)
+            self.weights = key, cuda_inputs.FAMILIES[self.family](cell, method, torch.device("cuda", self.index))
+        return CudaBench(self.family, cell, method, mode, self.weights[1], self.watch)
 
 
 class CudaBench:
-    """Inputs, fp32 reference and graphs of one cell of gemm_4bit."""
+    """Inputs, fp32 reference and graphs of one cell."""
 
-    def __init__(self, cell: Cell, method: Method, mode: Mode, weights: Weights, watch: Watch) -> None:
-        self.cell, self.watch = cell, watch
-        self.device = weights.dense.device
+    def __init__(self, family: str, cell: Cell, method: Method, mode: Mode, weights: Inputs, watch: Watch) -> None:
+        self.family, self.cell, self.weights, self.watch = family, cell, weights, watch
+        self.device = weights.device
         self.dtype = DTYPES[cell.dtype]
         self.replay_us = method.replay_us
-        generator = torch.Generator(self.device).manual_seed(method.seed + cell.M)
-        self.x = torch.randn(cell.M, cell.K, device=self.device, generator=generator).to(self.dtype)
-        self.reference = self.x.float() @ weights.dense.T
+        self.x = weights.activations(cell, torch.Generator(self.device).manual_seed(method.seed + cell.M))
+        self.reference = weights.reference(self.x)
         self.copies = weights.copies[:1] if mode == "hot" else weights.copies
         self.graphs: dict[str, tuple[Any, int]] = {}
 
     def _call(self, number: int) -> torch.Tensor:
-        return tilewright.gemm_4bit(self.x, *self.copies[number % len(self.copies)])
+        return self.weights.call(self.x, self.copies[number % len(self.copies)])
 
     def check(self, candidate: str) -> Check:
         """Run once on an output block that was filled with NaN before.
@@ -169,7 +149,7 @@ class CudaBench:
         SentinelError when a kernel of ours cannot be made to write there. The fallback allocates a weight first, which
         may take the block; its last step is a torch operation that writes every element.
         """
-        with tilewright.force_tile(candidate):
+        with tilewright.force_tile(candidate, self.family):
             for tries in range(SENTINEL_TRIES):
                 # A workspace may take one block, so each try leaves one more.
                 blocks = [self._sentinel() for _ in range(1 + tries)]
@@ -210,7 +190,7 @@ class CudaBench:
     def _capture(self, candidate: str) -> tuple[Any, int]:
         """A graph of enough calls for a replay of `replay_us`, and how many; the tile is fixed by the capture."""
         refuse_capture()
-        with tilewright.force_tile(candidate):
+        with tilewright.force_tile(candidate, self.family):
             self._call(0)
             torch.cuda.synchronize()
             once = max(2.0, self._elapsed(lambda: [self._call(i) for i in range(3)]) / 3)

@@ -12,6 +12,8 @@ from .records import Cell, Device
 
 SCHEMA = "tuned/1"
 DEFAULT_QUANT = "nf4"
+FAMILY = "gemm_4bit"
+"""The family whose binding looks into a table."""
 
 
 class TableError(ValueError):

@@ -21,7 +21,7 @@ def make_backend(spec: dict[str, Any], index: int, stage: str) -> Backend:
         return Synthetic(World.model_validate(spec["world"]), index, stage)
     from .cuda import CudaBackend
 
-    return CudaBackend(int(spec.get("device", 0)))
+    return CudaBackend(int(spec.get("device", 0)), str(spec.get("family", "gemm_4bit")))
 
 
 def run_job(job: dict[str, Any], out: TextIO) -> None:

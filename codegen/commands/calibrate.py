@@ -58,6 +58,7 @@ def command(**given: Any) -> None:
     layer = family.layer_by_name[pick("layer", given["layer_name"], family.layer_by_name)]
     if layer.repairs:
         fail(f"layer '{layer.name}' repairs what '{layer.repairs}' chose; calibrate that one.")
+    given["family_name"] = family.name
     given["backend"] = _backend(given)
     if given["arch_name"] is None and given["scheduler"]:
         fail("with --scheduler the arch must be named: --arch.")
@@ -145,7 +146,7 @@ def _method(given: dict[str, Any]) -> Method:
 
 def _backend(given: dict[str, Any]) -> dict[str, Any]:
     if given["synthetic"] is None:
-        return {"kind": "cuda", "device": given["device"]}
+        return {"kind": "cuda", "device": given["device"], "family": given["family_name"]}
     from pydantic import ValidationError
 
     from ..calibrate.synthetic import World
@@ -212,11 +213,13 @@ def _matches(campaign: Campaign) -> None:
 
 def _write_table(found: Analysis, out: Path) -> None:
     """The proven cells for `tilewright.load_tuned`, where the records say on what they were measured."""
-    from ..calibrate.table import TableError, text, tuned_table
+    from ..calibrate.table import FAMILY, TableError, text, tuned_table
 
     path = out / "tuned.json"
     path.unlink(missing_ok=True)
     header = found.header
+    if header.family != FAMILY:
+        return
     try:
         table = tuned_table(header.family, header.device, found.cells, header.source)
     except TableError as error:

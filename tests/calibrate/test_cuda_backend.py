@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tilewright_codegen.calibrate import cuda  # noqa: E402
+from tilewright_codegen.calibrate import cuda, cuda_inputs  # noqa: E402
 from tilewright_codegen.calibrate.bench import CaptureError, run_pass  # noqa: E402
 from tilewright_codegen.calibrate.records import Cell, Method  # noqa: E402
 
@@ -84,7 +84,8 @@ def on_cpu(M: int, N: int, K: int, dtype: str) -> cuda.CudaBench:
     """A bench whose tensors lie in host memory: everything but graphs and events works there."""
     cell = Cell(arch="sm90", num_sms=132, dtype=dtype, M=M, N=N, K=K, words={"quant_type": "nf4"})
     method = Method(rotate_bytes=3 * N * K // 2)
-    return cuda.CudaBench(cell, method, "rotated", cuda.Weights(cell, method, torch.device("cpu")), cuda.Watch(0))
+    weights = cuda_inputs.Gemm4bit(cell, method, torch.device("cpu"))
+    return cuda.CudaBench("gemm_4bit", cell, method, "rotated", weights, cuda.Watch(0))
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
@@ -108,3 +109,25 @@ def test_a_sentinel_left_in_the_output_is_counted(monkeypatch: pytest.MonkeyPatc
     assert bench._compare(got, "some-tile").untouched == 3 * 128
     with pytest.raises(RuntimeError, match="other-tile was forced and some-tile ran"):
         bench._compare(got, "other-tile")
+
+
+@pytest.mark.parametrize("scaling", ["tensor", "row", "block"])
+@pytest.mark.parametrize("accumulation", ["accurate", "fast"])
+def test_cells_of_gemm_fp8(scaling: str, accumulation: str) -> None:
+    words = {"scaling": scaling, "accumulation": accumulation, "grouping": "none"}
+    cell = Cell(arch="sm90", num_sms=132, dtype="bf16", M=5, N=256, K=384, words=words)
+    method = Method(rotate_bytes=3 * 256 * 384)
+    weights = cuda_inputs.FAMILIES["gemm_fp8"](cell, method, torch.device("cpu"))
+    bench = cuda.CudaBench("gemm_fp8", cell, method, "rotated", weights, cuda.Watch(0))
+    assert len(bench.copies) == 3
+    got = bench._call(2)
+    assert (got.shape, got.dtype) == ((5, 256), torch.bfloat16)
+    assert float((got.float() - bench.reference).norm() / bench.reference.norm()) < 0.01
+
+
+def test_families_that_cannot_be_made_are_named() -> None:
+    with pytest.raises(RuntimeError, match="cells of gemm_nvfp4 cannot be made on a card yet; those of gemm"):
+        cuda.CudaBackend(0, "gemm_nvfp4")
+    cell = Cell(arch="sm90", num_sms=132, dtype="bf16", M=5, N=256, K=384, words={"grouping": "masked"})
+    with pytest.raises(ValueError, match="grouped products are not calibrated"):
+        cuda_inputs.GemmFp8(cell, Method(), torch.device("cpu"))
