@@ -94,7 +94,8 @@ def build(target: Target) -> Path:
         includes = [emulator / "include", emulator / "runtime", emulator / "drivers", root, root / "include"]
         instrument = ["-fsanitize=thread"]
         if "clang" not in compiler():
-            instrument += ["--param", "tsan-instrument-func-entry-exit=0"]
+            # Static variables of templates would otherwise be one for all tiles that a process loads.
+            instrument += ["--param", "tsan-instrument-func-entry-exit=0", "-fno-gnu-unique"]
         command = [*_HOST_FLAGS, "-O1", "-g1", *instrument, *flags, *(f"-I{i}" for i in includes)]
         _run([compiler(), *command, "-c", str(driver), "-o", str(root / "driver.o")])
         _link([root / "driver.o", *runtime], library)

@@ -81,6 +81,13 @@ class Library:
         """Code of this file may read shared memory that nobody wrote; it gets random bytes."""
         self._dll.tilewright_emulator_allow(file.encode())
 
+    def close(self) -> None:
+        """Gives back memory and unloads the kernel; nothing else may be called afterwards."""
+        import _ctypes
+
+        self._dll.tilewright_emulator_close()
+        _ctypes.dlclose(self._dll._handle)
+
     def release(self) -> None:
         """Frees all device memory."""
         self._dll.tilewright_emulator_release()

@@ -33,7 +33,8 @@ def shape_of(target: Target) -> Shape:
         most = f["cluster"] * f["warps_k"] * f["kb"] * 64
         return Shape(f["mb"], 16 * f["warps_n"], 64, f["cluster"] * 2, most_rows=f["mb"], most_k=most)
     if target.engine == "decode":
-        return Shape(f["mb"], 32, 128, f["depth"] * f["cluster"], unit=128, most_rows=f["mb"])
+        columns = 64 * f["warps"] // f["warps_k"]
+        return Shape(f["mb"], columns, 128, f["depth"] * f["warps_k"], unit=128, most_rows=f["mb"])
     if target.engine == "tcgen05":
         kc = 256 if target.family == "gemm_nvfp4" else 128
         stacked = 2 if f["pair"] == "2x1" else 1

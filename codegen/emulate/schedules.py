@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .build import Target, build
-from .cases import Difference, Problem
+from .cases import Case, Problem
 from .library import Device, Finding, Library
 
 ERRORS = {
@@ -75,42 +74,42 @@ def _cluster(target: Target) -> int:
     return size
 
 
-def seeds_from(first: int, count: int) -> Iterator[int]:
-    """Seeds of successive schedules."""
-    return iter(range(first, first + count))
-
-
 def run_schedules(
     target: Target, problem: Problem, schedules: int, seed: int = 0, stop_after: int = 1, device: Device | None = None
 ) -> Outcome:
     """Launches the problem once per schedule; stops after so many failures. Raises BuildError."""
     device = device or device_for(target)
     library = Library(build(target), device)
-    library.release()
-    for file in READS_ANYTHING.get((target.family, target.engine), ()):
-        library.allow_uninitialised(file)
-    family = importlib.import_module(f".{target.family}", __package__)
-    case = family.make_case(library, problem, device.multiprocessors)
-    outcome = Outcome(target, problem)
-    start = time.perf_counter()
-    for number in seeds_from(seed, schedules):
-        case.reset()
-        error, findings = library.run(case.arguments, number)
-        outcome.schedules += 1
-        if findings:
-            outcome.failures.append(_finding(number, findings))
-        elif error:
-            outcome.refused = ERRORS.get(error, f"CUDA error {error}")
-            break
-        else:
-            difference: Difference = case.compare()
-            outcome.worst = max(outcome.worst, difference.worst)
-            if difference.worst > 1.0:
-                outcome.failures.append(Failure(number, "result", f"result: {difference}"))
-        if len(outcome.failures) >= stop_after:
-            break
-    outcome.seconds = time.perf_counter() - start
-    return outcome
+    try:
+        for file in READS_ANYTHING.get((target.family, target.engine), ()):
+            library.allow_uninitialised(file)
+        family = importlib.import_module(f".{target.family}", __package__)
+        case = family.make_case(library, problem, device.multiprocessors)
+        outcome = Outcome(target, problem)
+        start = time.perf_counter()
+        for number in range(seed, seed + schedules):
+            _run_schedule(library, case, number, outcome)
+            if outcome.refused or len(outcome.failures) >= stop_after:
+                break
+        outcome.seconds = time.perf_counter() - start
+        return outcome
+    finally:
+        library.close()
+
+
+def _run_schedule(library: Library, case: Case, seed: int, outcome: Outcome) -> None:
+    case.reset()
+    error, findings = library.run(case.arguments, seed)
+    outcome.schedules += 1
+    if findings:
+        outcome.failures.append(_finding(seed, findings))
+    elif error:
+        outcome.refused = ERRORS.get(error, f"CUDA error {error}")
+    else:
+        difference = case.compare()
+        outcome.worst = max(outcome.worst, difference.worst)
+        if difference.worst > 1.0:
+            outcome.failures.append(Failure(seed, "result", f"result: {difference}"))
 
 
 def _finding(seed: int, findings: tuple[Finding, ...]) -> Failure:

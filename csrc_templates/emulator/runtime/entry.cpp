@@ -63,6 +63,11 @@ void* tilewright_emulator_alloc(int64_t bytes, const char* name, int64_t alignme
   return global_memory().allocate(static_cast<size_t>(bytes), name, static_cast<size_t>(alignment));
 }
 void tilewright_emulator_release() { global_memory().release_all(); }
+// Gives everything back; the library can then be closed.
+void tilewright_emulator_close() {
+  global_memory().unmap();
+  world().close();
+}
 void tilewright_emulator_mark(void* begin, int64_t bytes, int set, int clear) {
   global_memory().mark(begin, static_cast<size_t>(bytes), static_cast<uint8_t>(set), static_cast<uint8_t>(clear));
 }

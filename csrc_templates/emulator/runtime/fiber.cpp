@@ -106,13 +106,15 @@ FiberPoint make_fiber(void* stack, size_t bytes, void (*entry)(void*), void* arg
 
 void switch_fiber(FiberPoint* from, FiberPoint to) { tilewright_emulator_switch(from, to); }
 
-StackPool::~StackPool() {
+void StackPool::release() {
   if (base_ != nullptr) munmap(base_, count_ * kPitch);
+  base_ = nullptr;
+  count_ = 0;
 }
 
 void StackPool::reserve(size_t count) {
   if (count <= count_) return;
-  if (base_ != nullptr) munmap(base_, count_ * kPitch);
+  release();
   void* mapped = mmap(nullptr, count * kPitch, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) {
     std::fprintf(stderr, "emulator: no address space for %zu stacks\n", count);

@@ -20,7 +20,8 @@ void switch_fiber(FiberPoint* from, FiberPoint to);
 class StackPool {
  public:
   static constexpr size_t kStackBytes = 128 * 1024;
-  ~StackPool();
+  ~StackPool() { release(); }
+  void release();
   // The lowest byte of stack `index`; the mapping grows as needed, which moves no stack in use when called before a run.
   void reserve(size_t count);
   void* stack(size_t index) const { return base_ + index * kPitch + kGuard; }

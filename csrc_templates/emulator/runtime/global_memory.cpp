@@ -44,6 +44,15 @@ void GlobalMemory::release_all() {
   regions_.clear();
 }
 
+void GlobalMemory::unmap() {
+  if (base_ == nullptr) return;
+  munmap(base_, kBytes);
+  munmap(states_, kBytes);
+  base_ = states_ = nullptr;
+  used_ = 0;
+  regions_.clear();
+}
+
 void GlobalMemory::mark(const void* begin, size_t bytes, uint8_t set, uint8_t clear) {
   uint8_t* state = states_ + (static_cast<const uint8_t*>(begin) - base_);
   for (size_t i = 0; i < bytes; ++i) state[i] = static_cast<uint8_t>((state[i] | set) & ~clear);

@@ -32,6 +32,7 @@ class GlobalMemory {
 
   uint8_t* allocate(size_t bytes, const std::string& name, size_t alignment);
   void release_all();
+  void unmap();
   void mark(const void* begin, size_t bytes, uint8_t set, uint8_t clear);
 
   bool holds(const void* pointer) const {

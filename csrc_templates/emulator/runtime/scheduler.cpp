@@ -114,7 +114,7 @@ void World::start_cluster(int64_t index, int slot) {
       const std::string name = format("block %u (rank %u) warp %d", block->index.x, rank, w);
       warp.agent = cluster->new_agent(name);
       warp.copy_agent = cluster->new_agent("cp.async of " + name);
-      warp.store_agent = cluster->new_agent("bulk store of " + name);
+      warp.store_agent = cluster->new_agent("copy engine for " + name);
       warp.tensor_agent = cluster->new_agent("tcgen05.ld of " + name);
       warp.wgmma.agent = cluster->new_agent("wgmma of " + name);
       warp.known.order.set(warp.agent, warp.tick);

@@ -25,9 +25,14 @@ uint32_t Shadow::remember(Place place) {
   return static_cast<uint32_t>(places_.size() - 1);
 }
 
+std::string Shadow::where(uint32_t offset) const {
+  if (columns_ == 0) return format("shared offset 0x%x", offset);
+  return format("column %u of tensor memory, lanes from %u", offset / 4 % columns_, offset / 4 / columns_ * 32);
+}
+
 void Shadow::report(Detector detector, const char* what, uint32_t offset, const Access& access, const Epoch& other,
                     uint32_t line, bool other_wrote) const {
-  std::string message = format("%s at shared offset 0x%x", what, offset);
+  std::string message = format("%s at %s", what, where(offset).c_str());
   if (other.tick != 0) {
     message += format("; %s by %s", other_wrote ? "written" : "read", world().name_of_agent(other.agent).c_str());
     if (line != 0 && places_[line].line != 0) message += " at " + describe(places_[line]);
@@ -52,7 +57,7 @@ void Shadow::check_states(uint32_t offset, uint32_t bytes, const Access& access,
     if (state == kData || (!reads && state == kEmpty)) continue;
     const Cell& cell = cells_[i / 4];
     if (state == kEmpty && may_read_anything(access.place)) continue;
-    if (state == kEmpty) report(Detector::kUninitialised, "read of shared memory that nobody wrote", i, access, {}, 0, true);
+    if (state == kEmpty) report(Detector::kUninitialised, "read of what nobody wrote", i, access, {}, 0, true);
     if (state == kBarrierObject) {
       report(Detector::kBarrier, reads ? "ordinary read of a barrier" : "write over a barrier in use", i, access, cell.write,
              cell.write_line, true);

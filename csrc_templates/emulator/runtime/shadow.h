@@ -24,6 +24,8 @@ struct Access {
 class Shadow {
  public:
   void reset(size_t bytes);
+  // For tensor memory: words are columns, `columns` for each quarter of the lanes.
+  void set_columns(uint32_t columns) { columns_ = columns; }
   size_t size() const { return states_.size(); }
 
   // Ends the launch unless the bytes hold data that `access` may see.
@@ -65,7 +67,9 @@ class Shadow {
   [[noreturn]] void report(Detector detector, const char* what, uint32_t offset, const Access& access, const Epoch& other,
                            uint32_t line, bool other_wrote) const;
   uint32_t remember(Place place);
+  std::string where(uint32_t offset) const;
 
+  uint32_t columns_ = 0;
   std::vector<uint8_t> states_;  // State, a byte each
   std::vector<Cell> cells_;      // a word each
   std::vector<Place> places_;

@@ -24,6 +24,7 @@ void begin_tensor_memory(Block& block) {
   if (world().device.major != 10 && world().device.major != 11) return;
   block.tensor = std::make_shared<TensorState>();
   block.tensor->memory.shadow.reset(kTensorColumns * 4 * 4);
+  block.tensor->memory.shadow.set_columns(kTensorColumns);
   // What nobody wrote is a NaN to whoever reads it.
   std::fill(block.tensor->memory.data.begin(), block.tensor->memory.data.end(), 0x7fc0dead);
   TensorEngine& engine = block.tensor->engine;

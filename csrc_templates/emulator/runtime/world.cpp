@@ -16,14 +16,28 @@ World& world() {
   return instance;
 }
 
+namespace {
+
+uint8_t* arena = nullptr;
+
+}  // namespace
+
 uint8_t* shared_arena() {
-  static uint8_t* base = [] {
-    void* mapped = mmap(nullptr, kSharedStride * kSharedSlots, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED) std::abort();
-    return static_cast<uint8_t*>(mapped);
-  }();
-  return base;
+  if (arena != nullptr) return arena;
+  void* mapped = mmap(nullptr, kSharedStride * kSharedSlots, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                      -1, 0);
+  if (mapped == MAP_FAILED) std::abort();
+  return arena = static_cast<uint8_t*>(mapped);
+}
+
+void release_shared_arena() {
+  if (arena != nullptr) munmap(arena, kSharedStride * kSharedSlots);
+  arena = nullptr;
+}
+
+void World::close() {
+  stacks_.release();
+  release_shared_arena();
 }
 
 std::string World::name_of_agent(Agent agent) const {

@@ -247,6 +247,7 @@ class World {
   const Operation* operation() const { return operation_; }
   const Launch& launch() const { return *launch_; }
   [[noreturn]] void stop();  // after a finding
+  void close();              // gives stacks and shared memory back
 
  private:
   void choose_policy();
@@ -298,6 +299,7 @@ void learn(Warp& warp, const Knowledge& knowledge);
 // Shared memory arena.
 constexpr size_t kSharedStride = 512 * 1024;
 uint8_t* shared_arena();
+void release_shared_arena();
 constexpr int kSharedSlots = 64;
 
 // A shared address seen from `from`: the block it lies in and the offset there; ends the launch unless `bytes` fit.
