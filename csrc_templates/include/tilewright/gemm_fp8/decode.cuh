@@ -82,6 +82,7 @@ __global__ void __launch_bounds__(DecodeLayout<Config>::kThreads, Config::kOccup
       if (round + 1 < rounds) __syncthreads();
     }
   }
+  ptx::cp_async_wait<0>();  // the steps past the last one still write zeros
 }
 
 }  // namespace kernels
