@@ -15,4 +15,4 @@ set(CMAKE_JOB_POOL_COMPILE compile)
 
 # A compiler killed for memory says nothing itself; the launcher names the file and the remedy.
 # A launcher of the user's own, such as ccache, runs inside it.
-list(PREPEND CMAKE_CUDA_COMPILER_LAUNCHER "${Python_EXECUTABLE}" -I "${CMAKE_CURRENT_LIST_DIR}/run_compiler.py")
+list(PREPEND CMAKE_CUDA_COMPILER_LAUNCHER "${Python_EXECUTABLE}" -I "${TILEWRIGHT_RUN_COMPILER}")
