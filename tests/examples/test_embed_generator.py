@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,38 +36,47 @@ pytestmark = [
 
 @dataclass(frozen=True)
 class Installed:
-    """The generator alone in a folder of its own, away from the source tree."""
+    """The generator alone in a folder of its own, and a Python that finds it there.
+
+    Python is that of an empty environment: where this package is installed as editable, the tests' own would find the
+    source tree. What else is installed comes from the tests' environment, as a path, so that nothing is hooked in.
+    """
 
     folder: Path
+    python: Path
 
     def run(self, *command: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path, "PYTHONPATH": str(self.folder), **variables}
+        path = os.pathsep.join([str(self.python.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
+        environment = {**os.environ, "PATH": path, "PYTHONPATH": self.path(), **variables}
         words = [str(word) for word in command]
         return subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
+    def path(self, *first: Path) -> str:
+        """Where Python looks, after some folders."""
+        return os.pathsep.join([*map(str, first), str(self.folder), sysconfig.get_paths()["purelib"]])
+
+    def pip(self, *words: str | Path, cwd: Path) -> None:
+        done = self.run(self.python, "-m", "pip", "--disable-pip-version-check", *words, cwd=cwd)
+        assert done.returncode == 0, done.stdout + done.stderr
+
     def configure(self, source: Path, build: Path, **variables: str) -> subprocess.CompletedProcess[str]:
         """CMake without scikit-build-core, which would set the module path."""
-        modules = self.run(sys.executable, "-m", "tilewright_codegen", "cmake-dir", cwd=source).stdout.strip()
+        modules = self.run(self.python, "-m", "tilewright_codegen", "cmake-dir", cwd=source).stdout.strip()
         assert modules.startswith(str(self.folder))
-        flags = [f"-DCMAKE_MODULE_PATH={modules}", f"-DPython_EXECUTABLE={sys.executable}", "-G", "Ninja"]
+        flags = [f"-DCMAKE_MODULE_PATH={modules}", f"-DPython_EXECUTABLE={self.python}", "-G", "Ninja"]
         return self.run("cmake", "-S", source, "-B", build, *flags, cwd=source, **variables)
-
-
-def _pip(*words: str | Path) -> list[str | Path]:
-    return [sys.executable, "-m", "pip", "--disable-pip-version-check", *words]
 
 
 @pytest.fixture(scope="module")
 def generator(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     folder = tmp_path_factory.mktemp("generator")
-    for words in (
-        ("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder / "wheels", ROOT / "codegen"),
-        ("install", "--no-deps", "--no-index", "--find-links", folder / "wheels", "--target", folder / "site", NAME),
-    ):
-        done = subprocess.run(_pip(*words), capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    return Installed(folder / "site")
+    venv.create(folder / "python", symlinks=True)
+    installed = Installed(folder / "site", folder / "python" / "bin" / "python")
+    wheels = folder / "wheels"
+    installed.pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, ROOT / "codegen", cwd=folder)
+    found = ["--no-deps", "--no-index", "--find-links", wheels]
+    installed.pip("install", *found, "--target", installed.folder, NAME, cwd=folder)
+    return installed
 
 
 @pytest.fixture
@@ -75,24 +86,22 @@ def source(tmp_path: Path) -> Path:
 
 def test_the_generator_alone_needs_no_torch(generator: Installed, tmp_path: Path) -> None:
     code = "import sys; sys.modules['torch'] = None; from tilewright_codegen.cli import main; main()"
-    done = generator.run(sys.executable, "-c", code, "validate", "--specs", EXAMPLE / "specs", cwd=tmp_path)
+    done = generator.run(generator.python, "-c", code, "validate", "--specs", EXAMPLE / "specs", cwd=tmp_path)
     assert done.stdout.endswith("3 archs, 3 rules, 3 tiles: 0 errors, 0 warnings\n"), done.stdout + done.stderr
-    version = generator.run(sys.executable, "-m", "tilewright_codegen", "--version", cwd=tmp_path)
+    version = generator.run(generator.python, "-m", "tilewright_codegen", "--version", cwd=tmp_path)
     assert version.returncode == 0, version.stderr
 
 
 def test_the_wheel_is_built_and_its_tests_pass(generator: Installed, source: Path, tmp_path: Path) -> None:
-    words = _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path / "wheels", source)
-    built = generator.run(*words, cwd=tmp_path)
-    assert built.returncode == 0, built.stdout + built.stderr
-    (wheel,) = (tmp_path / "wheels").glob("embedded-0.1.0-py3-none-*.whl")
+    wheels = tmp_path / "wheels"
+    generator.pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, source, cwd=tmp_path)
+    (wheel,) = wheels.glob("embedded-0.1.0-py3-none-*.whl")
     site = tmp_path / "site"
-    subprocess.run(_pip("install", "--quiet", "--no-deps", "--target", site, wheel), check=True, capture_output=True)
+    generator.pip("install", "--quiet", "--no-deps", "--target", site, wheel, cwd=tmp_path)
     # Another family of namespaces, nothing of Tilewright inside.
     assert b"tilewright::" not in (site / "embedded" / "_embedded.so").read_bytes()
-    both = f"{site}{os.pathsep}{generator.folder}"
     flags = ["-q", "-rs", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", source, source / "tests"]
-    done = generator.run(sys.executable, "-m", "pytest", *flags, cwd=tmp_path, PYTHONPATH=both)
+    done = generator.run(generator.python, "-m", "pytest", *flags, cwd=tmp_path, PYTHONPATH=generator.path(site))
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\b(4 passed, 3 skipped|6 passed, 1 skipped)\b", done.stdout), done.stdout
 
@@ -166,7 +175,7 @@ def test_a_tile_that_is_not_the_kernels_is_a_compile_error(generator: Installed,
 
 def test_a_missing_compiler_is_named_with_its_remedy(generator: Installed, source: Path, tmp_path: Path) -> None:
     bare = tmp_path / "python"  # has no packages, and so no nvcc
-    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    bare.write_text(f'#!/bin/sh\nexec {generator.python} -I -S "$@"\n')
     bare.chmod(0o755)
     modules = generator.folder / "tilewright_codegen" / "_data" / "cmake"
     flags = ["-G", "Ninja", f"-DCMAKE_MODULE_PATH={modules}", f"-DPython_EXECUTABLE={bare}"]
