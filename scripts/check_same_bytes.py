@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import platform
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -26,12 +26,11 @@ SURROUNDINGS = (
 """Folder (one has a blank in its name) and variables of each build."""
 
 
-def build(folder: Path, python: Path, archs: str, variables: dict[str, str]) -> Path:
-    """The repaired wheel of a fresh clone in `folder`, from nothing and without a compiler cache."""
+def build(folder: Path, python: Path, commit: str, settings: dict[str, str]) -> Path:
+    """The repaired wheel of a commit in `folder`, from nothing and without a compiler cache."""
     fresh(folder)
-    run(["git", "clone", "--quiet", "--depth=1", f"file://{ROOT}", folder / "source"])
-    linker = write_linker(WORK / "bin", python, platform.machine())
-    settings = {**build_environment(linker, archs, None, {"PATH": path_with(python)}), **variables}
+    run(["git", "clone", "--quiet", "--no-checkout", ROOT, folder / "source"])
+    run(["git", "-C", folder / "source", "checkout", "--quiet", commit])
     flags = ["--wheel", "--no-isolation", "--skip-dependency-check", "--outdir", folder / "raw"]
     run([python, "-m", "build", *flags, folder / "source"], extra=settings)
     repair = [python, "-m", "auditwheel", "repair", "--plat", "auto", "-w", folder / "dist"]
@@ -54,12 +53,18 @@ def main() -> None:
     options = parser.parse_args()
     python = make_tools(WORK / "tools")
     work = ROOT / "build" / "same-bytes"
-    wheels = [build(work / name, python, options.archs, variables) for name, variables in SURROUNDINGS]
+    # Once for both, in case somebody commits meanwhile.
+    head = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    commit = subprocess.run(head, check=True, capture_output=True, text=True).stdout.strip()
+    linker = write_linker(WORK / "bin", python, platform.machine())
+    settings = build_environment(linker, options.archs, None, {"PATH": path_with(python)})
+    wheels = [build(work / name, python, commit, {**settings, **more}) for name, more in SURROUNDINGS]
     digests = [hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in wheels]
     if digests[0] != digests[1]:
         found = differences(*wheels)
-        sys.exit(f"error: two builds of one commit differ in {', '.join(found) or 'the order or dates of members'}.")
-    print(f"\n{wheels[0].name}: {wheels[0].stat().st_size:,} bytes, sha256 {digests[0]}, twice{os.linesep}", end="")
+        named = ", ".join(found[:10]) + (f" and {len(found) - 10} more" if len(found) > 10 else "")
+        sys.exit(f"error: two builds of one commit differ in {named or 'the order or dates of members'}.")
+    print(f"\n{wheels[0].name}: {wheels[0].stat().st_size:,} bytes, sha256 {digests[0]}, twice")
 
 
 if __name__ == "__main__":
