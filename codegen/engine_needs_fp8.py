@@ -42,7 +42,7 @@ def _wgmma_smem(tile: WgmmaFp8Tile) -> int:
     ring = tile.stages * (tile.mt + tile.nt) * 128
     exchange = tile.mt * tile.nt * 4 if tile.split_k > 1 else 0
     output_rows = gcd(64, 2 * tile.mt) if tile.swap else 64
-    buffers = 1 if tile.promote or tile.occupancy > 1 else 2
+    buffers = 1 if tile.occupancy > 1 or (tile.promote and tile.mt > 128) else 2
     output = tile.consumers * buffers * output_rows * 128
     scales = tile.stages * (tile.mt + 4) * 4 if tile.promote else 0
     return max(ring, exchange) + output + scales + 16 * tile.stages + 1 * KIB
@@ -116,10 +116,10 @@ def _decode_contradictions(tile: DecodeFp8Tile) -> Iterator[str]:
 
 
 def _decode_requires(tile: DecodeFp8Tile) -> tuple[str, ...]:
-    """A with its scales must fit, and beside it the scales and bias of a block's rows of the weight, up to 1,024."""
+    """A with its scales must fit, and beside it the scales and bias of a block's rows of the weight, up to 256."""
     units = "ceil_div(K, 128)"
-    room = f"{units} * M * 132 + {units} * 40 + 8448 <= {tile.a_kb * KIB}"
-    return "K % 16 == 0", f"M <= {tile.mb}", room, "N <= num_sms * 1024", "grouping == none"
+    room = f"{units} * M * 132 + {units} * 16 + 2112 <= {tile.a_kb * KIB}"
+    return "K % 16 == 0", f"M <= {tile.mb}", room, "N <= num_sms * 256", "grouping == none"
 
 
 def _mma_needs(tile: MmaFp8Tile) -> Needs:

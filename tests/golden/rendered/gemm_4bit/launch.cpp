@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "5c7cb7d0abce5d03814ce822e0e42e2a851514e80ef0fa2814bc51158ec9d221";
+const char* const kSpecDigest = "b64ef32e9b02fb584ff386a3dd2136d4bd65996d16ea481f5b70e248eb876761";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
@@ -74,30 +74,28 @@ cudaError_t launch_d16_k8_c1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_d16_k8_c1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_d16_k8_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_d16_k8_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_d32_k4_c1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_d32_k4_c1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_d32_k4_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_d32_k4_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_d32_k4_c4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_d32_k4_c4_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_d32_k4_c8_f16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_d32_k4_c8_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_w64x64_64_s4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_w64x64_64_s4_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_w128x192_64_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_w128x192_64_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_w192x128_64_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_w192x128_64_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_w224x128_64_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_w224x128_64_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w192x128_64_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w192x128_64_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w256x128_64_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w256x128_64_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w32x64_128_s4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w32x64_128_s4_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_w64x128_128_f16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_w64x128_128_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w32x128_128_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w32x128_128_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w32x128_128_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w32x128_128_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w32x128_128_s3_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w32x128_128_s3_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w32x256_128_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w32x256_128_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w32x256_128_s5_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w32x256_128_s5_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x64_128_s4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x64_128_s4_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w64x128_128_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w64x128_128_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x128_128_s3_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w64x128_128_s3_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w64x192_128_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w64x192_128_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w64x192_128_s4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
@@ -112,6 +110,10 @@ cudaError_t launch_w128x128_128_s3_f16(const Gemm4bitArgs& args, cudaStream_t st
 cudaError_t launch_w128x128_128_s3_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w128x128_128_s4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w128x128_128_s4_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x192_128_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x192_128_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x192_128_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x192_128_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 
 cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] const Gemm4bitArgs& args,
                    [[maybe_unused]] cudaStream_t stream) {
@@ -244,37 +246,9 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kF16) return launch_d16_k8_c2_f16(args, stream);
       if (dtype == DType::kBf16) return launch_d16_k8_c2_bf16(args, stream);
       break;
-    case Tile::kD32_k4_c1:
-      if (dtype == DType::kF16) return launch_d32_k4_c1_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_d32_k4_c1_bf16(args, stream);
-      break;
-    case Tile::kD32_k4_c2:
-      if (dtype == DType::kF16) return launch_d32_k4_c2_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_d32_k4_c2_bf16(args, stream);
-      break;
-    case Tile::kD32_k4_c4:
-      if (dtype == DType::kF16) return launch_d32_k4_c4_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_d32_k4_c4_bf16(args, stream);
-      break;
-    case Tile::kD32_k4_c8:
-      if (dtype == DType::kF16) return launch_d32_k4_c8_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_d32_k4_c8_bf16(args, stream);
-      break;
-    case Tile::kW64x64_64_s4:
-      if (dtype == DType::kF16) return launch_w64x64_64_s4_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_w64x64_64_s4_bf16(args, stream);
-      break;
-    case Tile::kW128x192_64_s2:
-      if (dtype == DType::kF16) return launch_w128x192_64_s2_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_w128x192_64_s2_bf16(args, stream);
-      break;
-    case Tile::kW192x128_64_c2:
-      if (dtype == DType::kF16) return launch_w192x128_64_c2_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_w192x128_64_c2_bf16(args, stream);
-      break;
-    case Tile::kW224x128_64_c2:
-      if (dtype == DType::kF16) return launch_w224x128_64_c2_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_w224x128_64_c2_bf16(args, stream);
+    case Tile::kW192x128_64_s2:
+      if (dtype == DType::kF16) return launch_w192x128_64_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w192x128_64_s2_bf16(args, stream);
       break;
     case Tile::kW256x128_64_s2:
       if (dtype == DType::kF16) return launch_w256x128_64_s2_f16(args, stream);
@@ -284,13 +258,37 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kF16) return launch_w32x64_128_s4_f16(args, stream);
       if (dtype == DType::kBf16) return launch_w32x64_128_s4_bf16(args, stream);
       break;
-    case Tile::kW64x128_128:
-      if (dtype == DType::kF16) return launch_w64x128_128_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_w64x128_128_bf16(args, stream);
+    case Tile::kW32x128_128:
+      if (dtype == DType::kF16) return launch_w32x128_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w32x128_128_bf16(args, stream);
+      break;
+    case Tile::kW32x128_128_s2:
+      if (dtype == DType::kF16) return launch_w32x128_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w32x128_128_s2_bf16(args, stream);
+      break;
+    case Tile::kW32x128_128_s3:
+      if (dtype == DType::kF16) return launch_w32x128_128_s3_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w32x128_128_s3_bf16(args, stream);
+      break;
+    case Tile::kW32x256_128_s2:
+      if (dtype == DType::kF16) return launch_w32x256_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w32x256_128_s2_bf16(args, stream);
+      break;
+    case Tile::kW32x256_128_s5:
+      if (dtype == DType::kF16) return launch_w32x256_128_s5_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w32x256_128_s5_bf16(args, stream);
+      break;
+    case Tile::kW64x64_128_s4:
+      if (dtype == DType::kF16) return launch_w64x64_128_s4_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w64x64_128_s4_bf16(args, stream);
       break;
     case Tile::kW64x128_128_s2:
       if (dtype == DType::kF16) return launch_w64x128_128_s2_f16(args, stream);
       if (dtype == DType::kBf16) return launch_w64x128_128_s2_bf16(args, stream);
+      break;
+    case Tile::kW64x128_128_s3:
+      if (dtype == DType::kF16) return launch_w64x128_128_s3_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w64x128_128_s3_bf16(args, stream);
       break;
     case Tile::kW64x192_128_s2:
       if (dtype == DType::kF16) return launch_w64x192_128_s2_f16(args, stream);
@@ -319,6 +317,14 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
     case Tile::kW128x128_128_s4:
       if (dtype == DType::kF16) return launch_w128x128_128_s4_f16(args, stream);
       if (dtype == DType::kBf16) return launch_w128x128_128_s4_bf16(args, stream);
+      break;
+    case Tile::kW128x192_128:
+      if (dtype == DType::kF16) return launch_w128x192_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w128x192_128_bf16(args, stream);
+      break;
+    case Tile::kW128x192_128_s2:
+      if (dtype == DType::kF16) return launch_w128x192_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w128x192_128_s2_bf16(args, stream);
       break;
   }
   return cudaErrorSymbolNotFound;

@@ -6,26 +6,41 @@
 
 namespace tilewright::gemm_fp8 {
 
-const char* const kSpecDigest = "5c7cb7d0abce5d03814ce822e0e42e2a851514e80ef0fa2814bc51158ec9d221";
+const char* const kSpecDigest = "b64ef32e9b02fb584ff386a3dd2136d4bd65996d16ea481f5b70e248eb876761";
 
-cudaError_t launch_d8_w4_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8_w4_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8_w4_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8_w8_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8_w8_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8_w8_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8_w8_long_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8_w8_long_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8_w8_long_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d16_w8_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d16_w8_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d16_w8_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x2_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x4_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x4_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x4_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x4_small_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x4_small_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x4_small_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x8_pair_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x8_pair_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x8_pair_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x8_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x8_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x8_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x8_long_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x8_long_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8x8_long_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16x2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16x2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16x2_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16x4_small_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16x4_small_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16x4_small_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_32x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_32x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_32x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_16x64_128_deep_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_16x64_128_deep_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_16x64_128_deep_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_32x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_32x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_32x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_64x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_64x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_64x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
@@ -84,35 +99,60 @@ cudaError_t launch_t2_c4_k64_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] const GemmFp8Args& args,
                    [[maybe_unused]] cudaStream_t stream) {
   switch (tile) {  // no default: -Werror=switch makes a missing tile a compile error
-    case Tile::kD8_w4:
-      if (dtype == DType::kF16) return launch_d8_w4_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_d8_w4_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_d8_w4_f32(args, stream);
+    case Tile::kD8x2:
+      if (dtype == DType::kF16) return launch_d8x2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8x2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d8x2_f32(args, stream);
       break;
-    case Tile::kD8_w8:
-      if (dtype == DType::kF16) return launch_d8_w8_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_d8_w8_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_d8_w8_f32(args, stream);
+    case Tile::kD8x4:
+      if (dtype == DType::kF16) return launch_d8x4_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8x4_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d8x4_f32(args, stream);
       break;
-    case Tile::kD8_w8_long:
-      if (dtype == DType::kF16) return launch_d8_w8_long_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_d8_w8_long_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_d8_w8_long_f32(args, stream);
+    case Tile::kD8x4_small:
+      if (dtype == DType::kF16) return launch_d8x4_small_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8x4_small_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d8x4_small_f32(args, stream);
       break;
-    case Tile::kD16_w8:
-      if (dtype == DType::kF16) return launch_d16_w8_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_d16_w8_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_d16_w8_f32(args, stream);
+    case Tile::kD8x8_pair:
+      if (dtype == DType::kF16) return launch_d8x8_pair_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8x8_pair_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d8x8_pair_f32(args, stream);
+      break;
+    case Tile::kD8x8:
+      if (dtype == DType::kF16) return launch_d8x8_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8x8_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d8x8_f32(args, stream);
+      break;
+    case Tile::kD8x8_long:
+      if (dtype == DType::kF16) return launch_d8x8_long_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8x8_long_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d8x8_long_f32(args, stream);
+      break;
+    case Tile::kD16x2:
+      if (dtype == DType::kF16) return launch_d16x2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16x2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d16x2_f32(args, stream);
+      break;
+    case Tile::kD16x4_small:
+      if (dtype == DType::kF16) return launch_d16x4_small_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16x4_small_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d16x4_small_f32(args, stream);
       break;
     case Tile::k16x64_128:
       if (dtype == DType::kF16) return launch_16x64_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_16x64_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_16x64_128_f32(args, stream);
       break;
-    case Tile::k32x128_128:
-      if (dtype == DType::kF16) return launch_32x128_128_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_32x128_128_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_32x128_128_f32(args, stream);
+    case Tile::k16x64_128_deep:
+      if (dtype == DType::kF16) return launch_16x64_128_deep_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_16x64_128_deep_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_16x64_128_deep_f32(args, stream);
+      break;
+    case Tile::k32x64_128:
+      if (dtype == DType::kF16) return launch_32x64_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_32x64_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_32x64_128_f32(args, stream);
       break;
     case Tile::k64x64_128:
       if (dtype == DType::kF16) return launch_64x64_128_f16(args, stream);

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_nvfp4 {
 
-const char* const kSpecDigest = "5c7cb7d0abce5d03814ce822e0e42e2a851514e80ef0fa2814bc51158ec9d221";
+const char* const kSpecDigest = "b64ef32e9b02fb584ff386a3dd2136d4bd65996d16ea481f5b70e248eb876761";
 
 cudaError_t launch_16x64_256_f16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_256_bf16(const GemmNvfp4Args& args, cudaStream_t stream);

@@ -2,7 +2,7 @@
 """Decisions of gemm_fp8 as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("d8-w4", "d8-w8", "d8-w8-long", "d16-w8", "16x64-128", "32x128-128", "64x64-128", "128x128-128", "f16x64-128-o2", "p16x64-128-o2", "f64x128-128-s2", "f64x128-128", "p64x128-128-s2", "p64x128-128", "p128x128-128", "f256x128-128", "p256x128-128", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", )
+TILES = ("d8x2", "d8x4", "d8x4-small", "d8x8-pair", "d8x8", "d8x8-long", "d16x2", "d16x4-small", "16x64-128", "16x64-128-deep", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-o2", "p16x64-128-o2", "f64x128-128-s2", "f64x128-128", "p64x128-128-s2", "p64x128-128", "p128x128-128", "f256x128-128", "p256x128-128", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", )
 LAYERS = ("path", "engine", "decode_tile", "mma_tile", "wgmma_tile", "tcgen05_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "dtype", "scaling", "accumulation", "grouping", )
 RULES = (
@@ -12,14 +12,23 @@ RULES = (
     "custom",
     "tcgen05",
     "decode-8-rows",
+    "mma-short-k",
+    "mma-wide",
     "decode-16-rows",
     "wgmma",
-    "decode-gddr",
-    "mma",
     "decode-8-gddr",
-    "decode-8",
-    "decode-8-long",
-    "decode-16",
+    "decode-16-gddr",
+    "mma",
+    "d8-gddr",
+    "d16-gddr",
+    "d8-k2048",
+    "d8-k4096",
+    "d8-pair",
+    "d8-longer",
+    "d8-longest",
+    "d16-k2048",
+    "mma-sm90-short-k",
+    "mma-sm90-wide",
     "mma-16-rows",
     "mma-64-rows",
     "mma-256-rows",
@@ -82,58 +91,80 @@ def decide_path(arch, K, scaling):
 
 def decide_engine(arch, K, M, N, grouping, num_sms):
     units = ((K + 127) // 128)
-    activations = units * M * 132 + units * 40 + 8448
-    few_rows = M <= 16 and grouping == 0 and N <= num_sms * 1024
+    activations = units * M * 132 + units * 16 + 2112
+    few_rows = M <= 16 and grouping == 0 and N <= num_sms * 256
     # blackwell-datacenter
     if arch in ("sm100", "sm103", "sm107", ):
         if True:  # tcgen05
             return 3, 4
+    # hopper-few-rows
+    if arch in ("sm90", ):
+        if few_rows and M <= 8 and activations <= 154_624:  # decode-8-rows
+            return 0, 5
+        if M >= 9 and M <= 16 and K <= 1024:  # mma-short-k
+            return 1, 6
+        if M >= 9 and M <= 16 and K <= 1536 and N >= 16_384:  # mma-wide
+            return 1, 7
+        if few_rows and M >= 9 and K <= 2048:  # decode-16-rows
+            return 0, 8
     # hopper
     if arch in ("sm90", ):
-        if few_rows and M <= 8 and activations <= 122_880:  # decode-8-rows
-            return 0, 5
-        if few_rows and activations <= 163_840:  # decode-16-rows
-            return 0, 6
         if True:  # wgmma
-            return 2, 7
+            return 2, 9
     # gddr
     if arch in ("sm89", "sm120", "sm121", ):
-        if few_rows and M <= 8 and activations <= 40_960:  # decode-gddr
-            return 0, 8
+        if few_rows and M <= 8 and activations <= 36_864:  # decode-8-gddr
+            return 0, 10
+        if few_rows and M >= 9 and activations <= 40_960:  # decode-16-gddr
+            return 0, 11
         if True:  # mma
-            return 1, 9
+            return 1, 12
     return -1, -1
 
 
 def decide_decode_tile(arch, K, M):
     units = ((K + 127) // 128)
-    activations = units * M * 132 + units * 40 + 8448
+    activations = units * M * 132 + units * 16 + 2112
     # gddr
     if arch in ("sm89", "sm120", "sm121", ):
-        if True:  # decode-8-gddr
-            return 0, 10
+        if M <= 8:  # d8-gddr
+            return 2, 13
+        if True:  # d16-gddr
+            return 7, 14
     # hopper
     if arch in ("sm90", ):
-        if M <= 8 and activations <= 53_248:  # decode-8
-            return 1, 11
-        if M <= 8 and activations <= 122_880:  # decode-8-long
-            return 2, 12
-        if True:  # decode-16
-            return 3, 13
+        if M <= 8 and K <= 2048:  # d8-k2048
+            return 0, 15
+        if M <= 8 and K <= 4096:  # d8-k4096
+            return 1, 16
+        if M <= 8 and activations <= 43_008:  # d8-pair
+            return 3, 17
+        if M <= 8 and activations <= 81_920:  # d8-longer
+            return 4, 18
+        if M <= 8:  # d8-longest
+            return 5, 19
+        if True:  # d16-k2048
+            return 6, 20
     return -1, -1
 
 
-def decide_mma_tile(arch, M):
-    # rows
+def decide_mma_tile(arch, K, M):
+    # hopper
+    if arch in ("sm90", ):
+        if K <= 1024:  # mma-sm90-short-k
+            return 8, 21
+        if True:  # mma-sm90-wide
+            return 9, 22
+    # gddr
     if arch in ("sm89", "sm120", "sm121", ):
         if M <= 16:  # mma-16-rows
-            return 4, 14
+            return 8, 23
         if M <= 64:  # mma-64-rows
-            return 5, 15
+            return 10, 24
         if M <= 256:  # mma-256-rows
-            return 6, 16
+            return 11, 25
         if True:  # mma-large
-            return 7, 17
+            return 12, 26
     return -1, -1
 
 
@@ -147,25 +178,25 @@ def decide_wgmma_tile(arch, M, N, accumulation, grouping, num_sms, scaling):
     # straight
     if arch in ("sm90", ):
         if straight and M <= 16:  # fast-16-rows
-            return 8, 18
+            return 13, 27
         if straight and M >= 129 and tiles_256 * 2 >= num_sms:  # fast-large
-            return 15, 19
+            return 20, 28
         if straight and splittable:  # fast-split
-            return 10, 20
+            return 15, 29
         if straight:  # fast-64-rows
-            return 11, 21
+            return 16, 30
     # promoted
     if arch in ("sm90", ):
         if M <= 16:  # promoted-16-rows
-            return 9, 22
+            return 14, 31
         if M >= 129 and tiles_256 * 2 >= num_sms:  # promoted-large
-            return 16, 23
+            return 21, 32
         if M >= 65 and tiles_128 * 2 >= num_sms:  # promoted-128-rows
-            return 14, 24
+            return 19, 33
         if splittable:  # promoted-split
-            return 12, 25
+            return 17, 34
         if True:  # promoted-64-rows
-            return 13, 26
+            return 18, 35
     return -1, -1
 
 
@@ -176,23 +207,23 @@ def decide_tcgen05_tile(arch, M, N, num_sms, scaling):
     # blocks
     if arch in ("sm100", "sm103", "sm107", ):
         if scaling == 2:  # t-promote
-            return 20, 27
+            return 25, 36
     # rubin
     if arch in ("sm107", ):
         if tiles_512 * 2 >= num_sms * 4:  # rubin-2x1-c4
-            return 23, 28
+            return 28, 37
         if tiles_512 * 2 >= num_sms:  # rubin-2x1
-            return 22, 29
+            return 27, 38
         if tiles_256 * 2 >= num_sms:  # rubin-1x1
-            return 21, 30
+            return 26, 39
     # rest
     if arch in ("sm100", "sm103", "sm107", ):
         if tiles_256 * 2 >= num_sms * 4:  # t-c4
-            return 19, 31
+            return 24, 40
         if tiles_256 * 2 >= num_sms:  # t-n256
-            return 18, 32
+            return 23, 41
         if True:  # t-n128
-            return 17, 33
+            return 22, 42
     return -1, -1
 
 
@@ -216,7 +247,7 @@ def decide(arch, M, N, K, num_sms, dtype, scaling, accumulation, grouping, ):
     result["decode_tile"] = (VALUES_decode_tile[decode_tile], RULES[rule]) if rule >= 0 else (None, None)
     mma_tile = rule = -1
     if path == 0 and engine == 1:
-        mma_tile, rule = decide_mma_tile(arch, M)
+        mma_tile, rule = decide_mma_tile(arch, K, M)
     result["mma_tile"] = (VALUES_mma_tile[mma_tile], RULES[rule]) if rule >= 0 else (None, None)
     wgmma_tile = rule = -1
     if path == 0 and engine == 2:

@@ -102,32 +102,37 @@ inline const char* engine_name(Engine engine) {
 }
 
 enum class Tile : int {
-  kD8_w4 = 0,
-  kD8_w8 = 1,
-  kD8_w8_long = 2,
-  kD16_w8 = 3,
-  k16x64_128 = 4,
-  k32x128_128 = 5,
-  k64x64_128 = 6,
-  k128x128_128 = 7,
-  kF16x64_128_o2 = 8,
-  kP16x64_128_o2 = 9,
-  kF64x128_128_s2 = 10,
-  kF64x128_128 = 11,
-  kP64x128_128_s2 = 12,
-  kP64x128_128 = 13,
-  kP128x128_128 = 14,
-  kF256x128_128 = 15,
-  kP256x128_128 = 16,
-  kT1_n128 = 17,
-  kT1_n256 = 18,
-  kT1_n256_c4 = 19,
-  kT1_promote = 20,
-  kT1_n256_k64 = 21,
-  kT2_c2_k64 = 22,
-  kT2_c4_k64 = 23,
+  kD8x2 = 0,
+  kD8x4 = 1,
+  kD8x4_small = 2,
+  kD8x8_pair = 3,
+  kD8x8 = 4,
+  kD8x8_long = 5,
+  kD16x2 = 6,
+  kD16x4_small = 7,
+  k16x64_128 = 8,
+  k16x64_128_deep = 9,
+  k32x64_128 = 10,
+  k64x64_128 = 11,
+  k128x128_128 = 12,
+  kF16x64_128_o2 = 13,
+  kP16x64_128_o2 = 14,
+  kF64x128_128_s2 = 15,
+  kF64x128_128 = 16,
+  kP64x128_128_s2 = 17,
+  kP64x128_128 = 18,
+  kP128x128_128 = 19,
+  kF256x128_128 = 20,
+  kP256x128_128 = 21,
+  kT1_n128 = 22,
+  kT1_n256 = 23,
+  kT1_n256_c4 = 24,
+  kT1_promote = 25,
+  kT1_n256_k64 = 26,
+  kT2_c2_k64 = 27,
+  kT2_c4_k64 = 28,
 };
-inline constexpr int kTileCount = 24;
+inline constexpr int kTileCount = 29;
 
 struct TileInfo {
   const char* name;
@@ -136,12 +141,17 @@ struct TileInfo {
   uint32_t dtypes;  // bit i: the engine takes element type i
 };
 inline constexpr TileInfo kTiles[kTileCount] = {
-    {"d8-w4", static_cast<int>(Engine::k_decode), 0xe08u, 0x7u},
-    {"d8-w8", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
-    {"d8-w8-long", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
-    {"d16-w8", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
-    {"16x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
-    {"32x128-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
+    {"d8x2", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d8x4", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d8x4-small", static_cast<int>(Engine::k_decode), 0xe08u, 0x7u},
+    {"d8x8-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d8x8", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d8x8-long", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d16x2", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d16x4-small", static_cast<int>(Engine::k_decode), 0xe08u, 0x7u},
+    {"16x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe18u, 0x7u},
+    {"16x64-128-deep", static_cast<int>(Engine::k_mma_m16n8k32), 0x10u, 0x7u},
+    {"32x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
     {"64x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
     {"128x128-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
     {"f16x64-128-o2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
@@ -219,7 +229,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 34;
+inline constexpr int kRuleCount = 43;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -229,14 +239,23 @@ inline const char* rule_id(int rule) {
       "custom",
       "tcgen05",
       "decode-8-rows",
+      "mma-short-k",
+      "mma-wide",
       "decode-16-rows",
       "wgmma",
-      "decode-gddr",
-      "mma",
       "decode-8-gddr",
-      "decode-8",
-      "decode-8-long",
-      "decode-16",
+      "decode-16-gddr",
+      "mma",
+      "d8-gddr",
+      "d16-gddr",
+      "d8-k2048",
+      "d8-k4096",
+      "d8-pair",
+      "d8-longer",
+      "d8-longest",
+      "d16-k2048",
+      "mma-sm90-short-k",
+      "mma-sm90-wide",
       "mma-16-rows",
       "mma-64-rows",
       "mma-256-rows",
@@ -295,8 +314,8 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
 
 inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t grouping, int64_t num_sms) {
   [[maybe_unused]] const int64_t units = ((K + 127) / 128);
-  [[maybe_unused]] const int64_t activations = units * M * 132 + units * 40 + 8448;
-  [[maybe_unused]] const bool few_rows = M <= 16 && grouping == 0 /* none */ && N <= num_sms * 1024;
+  [[maybe_unused]] const int64_t activations = units * M * 132 + units * 16 + 2112;
+  [[maybe_unused]] const bool few_rows = M <= 16 && grouping == 0 /* none */ && N <= num_sms * 256;
   // blackwell-datacenter: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (true) {  // tcgen05
@@ -304,29 +323,44 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       return 3;
     }
   }
-  // hopper: sm90
+  // hopper-few-rows: sm90
   if ((arch & 0x10u) != 0) {
-    if (few_rows && M <= 8 && activations <= 122880) {  // decode-8-rows
+    if (few_rows && M <= 8 && activations <= 154624) {  // decode-8-rows
       rule = 5;
       return 0;
     }
-    if (few_rows && activations <= 163840) {  // decode-16-rows
+    if (M >= 9 && M <= 16 && K <= 1024) {  // mma-short-k
       rule = 6;
+      return 1;
+    }
+    if (M >= 9 && M <= 16 && K <= 1536 && N >= 16384) {  // mma-wide
+      rule = 7;
+      return 1;
+    }
+    if (few_rows && M >= 9 && K <= 2048) {  // decode-16-rows
+      rule = 8;
       return 0;
     }
+  }
+  // hopper: sm90
+  if ((arch & 0x10u) != 0) {
     if (true) {  // wgmma
-      rule = 7;
+      rule = 9;
       return 2;
     }
   }
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
-    if (few_rows && M <= 8 && activations <= 40960) {  // decode-gddr
-      rule = 8;
+    if (few_rows && M <= 8 && activations <= 36864) {  // decode-8-gddr
+      rule = 10;
+      return 0;
+    }
+    if (few_rows && M >= 9 && activations <= 40960) {  // decode-16-gddr
+      rule = 11;
       return 0;
     }
     if (true) {  // mma
-      rule = 9;
+      rule = 12;
       return 1;
     }
   }
@@ -335,50 +369,77 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
 
 inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M) {
   [[maybe_unused]] const int64_t units = ((K + 127) / 128);
-  [[maybe_unused]] const int64_t activations = units * M * 132 + units * 40 + 8448;
+  [[maybe_unused]] const int64_t activations = units * M * 132 + units * 16 + 2112;
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
-    if (true) {  // decode-8-gddr
-      rule = 10;
-      return 0;
+    if (M <= 8) {  // d8-gddr
+      rule = 13;
+      return 2;
+    }
+    if (true) {  // d16-gddr
+      rule = 14;
+      return 7;
     }
   }
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
-    if (M <= 8 && activations <= 53248) {  // decode-8
-      rule = 11;
+    if (M <= 8 && K <= 2048) {  // d8-k2048
+      rule = 15;
+      return 0;
+    }
+    if (M <= 8 && K <= 4096) {  // d8-k4096
+      rule = 16;
       return 1;
     }
-    if (M <= 8 && activations <= 122880) {  // decode-8-long
-      rule = 12;
-      return 2;
-    }
-    if (true) {  // decode-16
-      rule = 13;
+    if (M <= 8 && activations <= 43008) {  // d8-pair
+      rule = 17;
       return 3;
+    }
+    if (M <= 8 && activations <= 81920) {  // d8-longer
+      rule = 18;
+      return 4;
+    }
+    if (M <= 8) {  // d8-longest
+      rule = 19;
+      return 5;
+    }
+    if (true) {  // d16-k2048
+      rule = 20;
+      return 6;
     }
   }
   return -1;
 }
 
-inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t M) {
-  // rows: sm89 sm120 sm121
+inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M) {
+  // hopper: sm90
+  if ((arch & 0x10u) != 0) {
+    if (K <= 1024) {  // mma-sm90-short-k
+      rule = 21;
+      return 8;
+    }
+    if (true) {  // mma-sm90-wide
+      rule = 22;
+      return 9;
+    }
+  }
+  // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (M <= 16) {  // mma-16-rows
-      rule = 14;
-      return 4;
+      rule = 23;
+      return 8;
     }
     if (M <= 64) {  // mma-64-rows
-      rule = 15;
-      return 5;
+      rule = 24;
+      return 10;
     }
     if (M <= 256) {  // mma-256-rows
-      rule = 16;
-      return 6;
+      rule = 25;
+      return 11;
     }
     if (true) {  // mma-large
-      rule = 17;
-      return 7;
+      rule = 26;
+      return 12;
     }
   }
   return -1;
@@ -394,43 +455,43 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
   // straight: sm90
   if ((arch & 0x10u) != 0) {
     if (straight && M <= 16) {  // fast-16-rows
-      rule = 18;
-      return 8;
+      rule = 27;
+      return 13;
     }
     if (straight && M >= 129 && tiles_256 * 2 >= num_sms) {  // fast-large
-      rule = 19;
-      return 15;
+      rule = 28;
+      return 20;
     }
     if (straight && splittable) {  // fast-split
-      rule = 20;
-      return 10;
+      rule = 29;
+      return 15;
     }
     if (straight) {  // fast-64-rows
-      rule = 21;
-      return 11;
+      rule = 30;
+      return 16;
     }
   }
   // promoted: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 16) {  // promoted-16-rows
-      rule = 22;
-      return 9;
-    }
-    if (M >= 129 && tiles_256 * 2 >= num_sms) {  // promoted-large
-      rule = 23;
-      return 16;
-    }
-    if (M >= 65 && tiles_128 * 2 >= num_sms) {  // promoted-128-rows
-      rule = 24;
+      rule = 31;
       return 14;
     }
+    if (M >= 129 && tiles_256 * 2 >= num_sms) {  // promoted-large
+      rule = 32;
+      return 21;
+    }
+    if (M >= 65 && tiles_128 * 2 >= num_sms) {  // promoted-128-rows
+      rule = 33;
+      return 19;
+    }
     if (splittable) {  // promoted-split
-      rule = 25;
-      return 12;
+      rule = 34;
+      return 17;
     }
     if (true) {  // promoted-64-rows
-      rule = 26;
-      return 13;
+      rule = 35;
+      return 18;
     }
   }
   return -1;
@@ -443,38 +504,38 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   // blocks: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (scaling == 2 /* block */) {  // t-promote
-      rule = 27;
-      return 20;
+      rule = 36;
+      return 25;
     }
   }
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (tiles_512 * 2 >= num_sms * 4) {  // rubin-2x1-c4
-      rule = 28;
-      return 23;
+      rule = 37;
+      return 28;
     }
     if (tiles_512 * 2 >= num_sms) {  // rubin-2x1
-      rule = 29;
-      return 22;
+      rule = 38;
+      return 27;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
-      rule = 30;
-      return 21;
+      rule = 39;
+      return 26;
     }
   }
   // rest: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
-      rule = 31;
-      return 19;
+      rule = 40;
+      return 24;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 32;
-      return 18;
+      rule = 41;
+      return 23;
     }
     if (true) {  // t-n128
-      rule = 33;
-      return 17;
+      rule = 42;
+      return 22;
     }
   }
   return -1;
@@ -505,7 +566,7 @@ inline Decision select(Arch arch_value, const Problem& problem) {
   }
   [[maybe_unused]] int64_t mma_tile = -1;
   if (path == 0 /* custom */ && engine == 1 /* mma_m16n8k32 */) {
-    mma_tile = decide_mma_tile(arch, decision.rules[3], problem.M);
+    mma_tile = decide_mma_tile(arch, decision.rules[3], problem.K, problem.M);
     decision.values[3] = static_cast<int16_t>(mma_tile);
   }
   [[maybe_unused]] int64_t wgmma_tile = -1;
@@ -580,17 +641,27 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
   [[maybe_unused]] const int64_t K = problem.K;
   [[maybe_unused]] const int64_t num_sms = problem.num_sms;
   switch (tile) {
-    case Tile::kD8_w4:
-      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 40 + 8448 <= 40960 && N <= num_sms * 1024;
-    case Tile::kD8_w8:
-      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 40 + 8448 <= 53248 && N <= num_sms * 1024;
-    case Tile::kD8_w8_long:
-      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 40 + 8448 <= 122880 && N <= num_sms * 1024;
-    case Tile::kD16_w8:
-      return K % 16 == 0 && M <= 16 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 40 + 8448 <= 163840 && N <= num_sms * 1024;
+    case Tile::kD8x2:
+      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 36864 && N <= num_sms * 256;
+    case Tile::kD8x4:
+      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 36864 && N <= num_sms * 256;
+    case Tile::kD8x4_small:
+      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 36864 && N <= num_sms * 256;
+    case Tile::kD8x8_pair:
+      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256;
+    case Tile::kD8x8:
+      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 81920 && N <= num_sms * 256;
+    case Tile::kD8x8_long:
+      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 154624 && N <= num_sms * 256;
+    case Tile::kD16x2:
+      return K % 16 == 0 && M <= 16 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 53248 && N <= num_sms * 256;
+    case Tile::kD16x4_small:
+      return K % 16 == 0 && M <= 16 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 40960 && N <= num_sms * 256;
     case Tile::k16x64_128:
       return K % 16 == 0;
-    case Tile::k32x128_128:
+    case Tile::k16x64_128_deep:
+      return K % 16 == 0;
+    case Tile::k32x64_128:
       return K % 16 == 0;
     case Tile::k64x64_128:
       return K % 16 == 0;

@@ -20,7 +20,7 @@ struct Tile_p128x128_128 {
   static constexpr int kClusterN = 1;
   static constexpr int kSplitK = 1;
   static constexpr int kOccupancy = 1;
-  static constexpr int kSmemBytes = 183968;
+  static constexpr int kSmemBytes = 200352;
 };
 static_assert(smem_bytes<Tile_p128x128_128>() == Tile_p128x128_128::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of p128x128-128");

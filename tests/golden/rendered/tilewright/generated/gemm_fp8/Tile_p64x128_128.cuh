@@ -20,7 +20,7 @@ struct Tile_p64x128_128 {
   static constexpr int kClusterN = 1;
   static constexpr int kSplitK = 1;
   static constexpr int kOccupancy = 1;
-  static constexpr int kSmemBytes = 191456;
+  static constexpr int kSmemBytes = 207840;
 };
 static_assert(smem_bytes<Tile_p64x128_128>() == Tile_p64x128_128::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of p64x128-128");
