@@ -177,3 +177,12 @@ class Problem:
         if self.scaling == "tensor":
             return dict(scale_a=self.scale_a[0, 0], scale_b=self.scale_b[0, 0, 0])
         return dict(scale_a=self.scale_a, scale_b=scale_b)
+
+
+def scaled_mm(problem: Problem, b: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    fast = problem.fast and problem.scaling != "block"
+    bias = None if problem.bias_values is None else problem.bias_values[0]
+    result: torch.Tensor = torch._scaled_mm(
+        problem.a, b.T, bias=bias, out_dtype=problem.dtype, use_fast_accum=fast, out=out, **problem.torch_args()
+    )
+    return result

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fp8_problems import E5M2, Harness, Info, Problem
+from fp8_checks import accuracy, check
+from fp8_problems import Harness, Info, Problem, scaled_mm
 
 SHAPES = [
     (4096, 4096),
@@ -30,123 +31,8 @@ SHAPES = [
     (7168, 16384),
     (16384, 16384),
 ]
-ROWS = [1, 16, 64, 128, 512, 1024, 4096, 8192]
+ROWS = [1, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
 ROTATED_BYTES = 200e6  # weights of one timing rotate through this much memory, over three times the L2
-ERROR_LIMIT = {torch.bfloat16: 4e-3, torch.float16: 2.5e-3, torch.float32: 2.5e-3}
-BITS = {torch.bfloat16: torch.int16, torch.float16: torch.int16, torch.float32: torch.int32}
-
-
-def scaled_mm(problem: Problem, b: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    fast = problem.fast and problem.scaling != "block"
-    bias = None if problem.bias_values is None else problem.bias_values[0]
-    result: torch.Tensor = torch._scaled_mm(
-        problem.a, b.T, bias=bias, out_dtype=problem.dtype, use_fast_accum=fast, out=out, **problem.torch_args()
-    )
-    return result
-
-
-def check_one(h: Harness, name: str, problem: Problem, ragged_out: int) -> str | None:
-    """A message when the tile is wrong, unstable, leaves something unwritten or writes past its rows."""
-    reference, written = problem.reference()
-    outs = []
-    for _ in range(2):
-        width = problem.n + ragged_out
-        guard = torch.full((problem.rows * width + 64,), math.nan, dtype=problem.dtype, device="cuda")
-        out = guard[: problem.rows * width].reshape(problem.rows, width)
-        h.launch(name, problem.args(out, h.sms))
-        torch.cuda.synchronize()
-        if not guard[problem.rows * width :].isnan().all() or not out[:, problem.n :].isnan().all():
-            return "wrote past the output"
-        if not out[~written].isnan().all():
-            return "wrote rows of no group"
-        outs.append(out[written, : problem.n])
-    if not written.any():
-        return None
-    wanted = reference[written]
-    error = ((outs[0].double() - wanted).norm() / wanted.norm()).item()
-    if not error <= ERROR_LIMIT[problem.dtype]:
-        wrong = ((outs[0].double() - wanted).abs() > 0.05 * wanted.abs().max()).nonzero()
-        return f"nrmse {error:.4g} wrong {len(wrong)} first {wrong[:3].tolist()} nan {int(outs[0].isnan().sum())}"
-    bits = BITS[problem.dtype]
-    if not torch.equal(outs[0].contiguous().view(bits), outs[1].contiguous().view(bits)):
-        return "two runs differ"
-    ERRORS.append((problem.scaling, problem.fast, str(problem.dtype)[6:], error))
-    return None
-
-
-ERRORS: list[tuple[str, bool, str, float]] = []
-
-
-def check_runs(tile: Info, dtypes: list[torch.dtype]) -> list[tuple[dict[str, Any], int]]:
-    """(problem, elements between rows of out) worth a try on a tile."""
-    mt, nt = tile.mt, tile.nt
-    kinds: list[dict[str, Any]] = [dict(scaling="tensor"), dict(scaling="row")]
-    if tile.promote:
-        kinds = [dict(scaling="block"), dict(scaling="block", row_major_scales=True), dict(scaling="row", fast=False)]
-    runs: list[tuple[dict[str, Any], int]] = []
-    for kind in kinds:
-        block = kind["scaling"] == "block"
-        for dtype in dtypes:
-            base = dict(kind, dtype=dtype)
-            runs += [
-                (dict(base, m=mt, n=nt, k=128), 0),
-                (dict(base, m=2 * mt + 3, n=2 * nt + 8, k=640, bias=True), 0),
-                (dict(base, m=max(1, mt - 3), n=nt + 37, k=1024 if block else 1008, pad=1, bias=True), 3),
-                (dict(base, m=1, n=40, k=128, a_type=E5M2), 8),
-                (dict(base, m=3 * mt, n=140 * nt if mt < 128 else 51 * nt, k=1280), 0),
-            ]
-            if tile.split_k == 1:
-                runs += [
-                    (dict(base, m=3 * mt + 9, n=2 * nt + 8, k=384, groups=5, bias=True), 0),
-                    (dict(base, m=mt + 5, n=nt + 24, k=384, groups=7, masked=True), 1),
-                ]
-    return runs
-
-
-def check(h: Harness, names: list[str]) -> int:
-    """Every tile over sizes, scales, groups and outputs; prints what fails and returns how much did."""
-    failures = cases = 0
-    for name in names:
-        dtypes = [torch.bfloat16]
-        if name in list(h.names)[:5]:
-            dtypes = [torch.bfloat16, torch.float16, torch.float32]
-        for run, ragged in check_runs(h.info[name], dtypes):
-            cases += 1
-            message = check_one(h, name, Problem(**run), ragged)
-            if message is not None:
-                failures += 1
-                print(f"FAIL {name} {run} ragged {ragged}: {message}", flush=True)
-                if failures > 40:
-                    return failures
-    for key in sorted({error[:3] for error in ERRORS}):
-        values = [error[3] for error in ERRORS if error[:3] == key]
-        print(f"nrmse {key}: median {statistics.median(values):.3g} max {max(values):.3g}")
-    print(f"{cases} cases, {failures} failures", flush=True)
-    return failures
-
-
-def accuracy(h: Harness, names: list[str]) -> None:
-    """Errors beside those of torch._scaled_mm on the same operands."""
-    for scaling in ("tensor", "row", "block"):
-        for m, n, k in ((512, 4096, 4096), (128, 7168, 16384)):
-            for dtype in (torch.bfloat16,):
-                problem = Problem(m, n, k, scaling, dtype)
-                reference, _ = problem.reference()
-                out = torch.empty(m, n, dtype=dtype, device="cuda")
-                errors = {}
-                for fast in (True, False):
-                    problem.fast = fast
-                    try:
-                        scaled_mm(problem, problem.b, out)
-                        errors[f"torch fast={fast}"] = ((out.double() - reference).norm() / reference.norm()).item()
-                    except RuntimeError as error:
-                        print(f"torch {scaling} fast={fast}: {str(error).splitlines()[0][:160]}")
-                    for name in names[:5]:
-                        if not h.info[name].promote and (scaling == "block" or not fast):
-                            continue
-                        h.launch(name, problem.args(out, h.sms))
-                        errors[f"{name} fast={fast}"] = ((out.double() - reference).norm() / reference.norm()).item()
-                print(f"accuracy {scaling} {m}x{n}x{k}:", {key: round(value, 6) for key, value in errors.items()})
 
 
 class Timer:
@@ -216,10 +102,31 @@ def fits(tile: Info, m: int, n: int, sms: int) -> bool:
     tiles = -(-m // tile.mt) * -(-n // tile.nt)
     slots = sms * tile.occupancy
     if m <= 128:
-        return tile.mt < 2 * max(m, 16) and (tile.mt >= m or tile.mt >= 64) and tiles * tile.split_k > slots / 5
+        return bool(min(m, 64) <= tile.mt <= 2 * max(m, 16) and tiles * tile.split_k > slots / 5)
     if tile.split_k > 1:
-        return m <= 512 and tiles <= slots
-    return tile.mt >= 96 and tiles > slots / 4
+        return bool(m <= 512 and tiles <= slots)
+    return bool(tile.mt >= 96 and tiles > slots / 4)
+
+
+def candidates(h: Harness, chosen: list[str], scalings: list[str]) -> list[tuple[str, str]]:
+    """(tile or "torch", scaling). Scales per row and per tensor take the same instructions: one of them is timed."""
+    straight = next((x for x in ("row", "tensor") if x in scalings), "")
+    runs = [("torch", scaling) for scaling in scalings]
+    runs += [(x, "block" if h.info[x].promote else straight) for x in chosen]
+    return [(name, scaling) for name, scaling in runs if scaling in scalings]
+
+
+def report(cell: str, times: dict[str, float], show: int) -> None:
+    """One line: what torch takes, then the best tiles, each set against the best torch of its kind."""
+    line = cell + " torch " + " ".join(f"{x[:-6]} {t:.2f}" for x, t in times.items() if x.endswith(":torch"))
+    for block in (False, True):
+        mine = {x: t for x, t in times.items() if x.startswith("block:") == block}
+        peers = [t for x, t in mine.items() if x.endswith(":torch")]
+        ours = sorted((t, x.split(":")[1]) for x, t in mine.items() if not x.endswith(":torch"))
+        if ours:
+            ratio = min(peers) / ours[0][0] if peers else math.nan
+            line += f" | {ratio:.2f}x " + " ".join(f"{x}={t:.2f}" for t, x in ours[:show])
+    print(line, flush=True)
 
 
 def time_all(h: Harness, names: list[str], options: argparse.Namespace) -> None:
@@ -228,22 +135,10 @@ def time_all(h: Harness, names: list[str], options: argparse.Namespace) -> None:
         timer = Timer(h, n, k)
         for m in options.rows:
             chosen = [x for x in names if fits(h.info[x], m, n, h.sms)]
-            runs = [
-                (name, scaling)
-                for scaling in options.scaling.split(",")
-                for name in ("torch", *chosen)
-                if name == "torch" or h.info[name].promote == (scaling == "block")
-            ]
+            runs = candidates(h, chosen, options.scaling.split(","))
             times = timer.medians(runs, m, options.rounds)
             result[f"{n}x{k}|{m}"] = {"floor": round(floor_us(m, n, k), 3), **times}
-            for scaling in options.scaling.split(","):
-                peer = times.get(f"{scaling}:torch", math.nan)
-                ours = sorted(
-                    (t, x.split(":")[1]) for x, t in times.items() if x.startswith(scaling) and "torch" not in x
-                )
-                ranked = " ".join(f"{x}={t:.2f}" for t, x in ours[: options.show])
-                if ours:
-                    print(f"{n}x{k} m{m} {scaling} torch {peer:.2f} {peer / ours[0][0]:.2f}x {ranked}", flush=True)
+            report(f"{n}x{k} m{m}", times, options.show)
         del timer
         torch.cuda.empty_cache()
         if options.out is not None:

@@ -127,7 +127,7 @@ struct EngineLauncher<Engine::kWgmma> {
     const cudaError_t checked = check_mma(args, ElementTraits<typename Config::Element>::kDType);
     if (checked != cudaSuccess || args.m == 0 || args.n == 0) return checked;
     if (args.k == 0) return cudaErrorNotSupported;
-    if (all_rows(args) > kMostRows || args.n > kMostRows) return cudaErrorNotSupported;
+    if (args.m > kMostRows || args.n > kMostRows || all_rows(args) > kMostRows) return cudaErrorNotSupported;
     if (!Config::kPromote && (args.scaling == Scaling::kBlock || !args.fast_accum)) return cudaErrorNotSupported;
     if (Config::kSplitK > 1 && args.grouping != Grouping::kNone) return cudaErrorNotSupported;
     return args.a_type == Fp8Type::kE5m2 ? launch_kind<Config, true>(args, stream) : launch_kind<Config, false>(args, stream);
@@ -149,7 +149,7 @@ struct EngineLauncher<Engine::kWgmma> {
     int fit = 0;
     if (const cudaError_t error = fitting.find(function, launch, fit); error != cudaSuccess) return error;
     const int64_t tiles = most_tiles<Config>(args);
-    if (tiles > INT32_MAX) return cudaErrorInvalidConfiguration;
+    if (tiles > INT32_MAX / 2) return cudaErrorInvalidConfiguration;
     WgmmaMaps maps;
     const cudaError_t made = make_maps<Config>(args, Epilogue::kRows, Epilogue::kBoxColumns, maps);
     if (made != cudaSuccess) return made;

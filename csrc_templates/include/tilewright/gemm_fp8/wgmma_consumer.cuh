@@ -98,7 +98,11 @@ class WgmmaConsumer {
   static __device__ __forceinline__ int turn_barrier(int of) { return 2 + Config::kConsumers + of; }
 
   // Stages that are in the tensor core together before they are added, as far as registers allow.
-  static constexpr int kAtOnce = kXBlocks == 1 && Config::kStages >= 4 && 3 * kBlockRegisters + 40 <= Geometry::kConsumerRegisters ? 2 : 1;
+  static constexpr int kStageRegisters = kBlockRegisters + WgmmaStageScales<Config>::kA + WgmmaStageScales<Config>::kB;
+  static constexpr int kAtOnce = kXBlocks == 1 && Config::kStages >= 4 &&
+                                         kBlockRegisters + 2 * kStageRegisters + 32 <= Geometry::kConsumerRegisters
+                                     ? 2
+                                     : 1;
   static constexpr bool kTakesTurns = Config::kPromote && Geometry::kTeam == 2;
 
  private:

@@ -57,7 +57,7 @@ struct WgmmaGeometry {
   // Dynamic shared memory, in this order:
   //   stages x A   kMt rows of 128 swizzled bytes; the split-k exchange (kMt * kNt floats) lies over this and B
   //   stages x B   kNt rows of 128 swizzled bytes
-  //   output       per consumer two buffers (one with kPromote or kOccupancy 2) of kOutputRows rows of 128 swizzled bytes
+  //   output       per consumer two buffers (one with kOccupancy 2, or kPromote and kMt over 128) of kOutputRows rows of 128 swizzled bytes
   //   scales       with kPromote, per stage: kMt floats of A, then 4 of B, one for every 64 columns
   //   barriers     full and empty, one of each per stage
   // and 1024 bytes to align the whole.
@@ -66,7 +66,7 @@ struct WgmmaGeometry {
   static constexpr int kStageBytes = kAStageBytes + kBStageBytes;
   static constexpr int kOutputRows = Tile::kSwap ? gcd(64, 2 * Tile::kMt) : 64;
   static constexpr int kOutputBytes = kOutputRows * 128;
-  static constexpr int kOutputBuffers = Tile::kPromote || Tile::kOccupancy > 1 ? 1 : 2;
+  static constexpr int kOutputBuffers = Tile::kOccupancy > 1 || (Tile::kPromote && Tile::kMt > 128) ? 1 : 2;
   static constexpr int kScaleStageBytes = Tile::kPromote ? (Tile::kMt + 4) * 4 : 0;
   static constexpr int kExchangeBytes = Tile::kSplitK > 1 ? Tile::kMt * Tile::kNt * 4 : 0;
   static constexpr int kStagesBytes = Tile::kStages * kStageBytes;
