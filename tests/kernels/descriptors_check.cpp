@@ -37,8 +37,7 @@ template <class A, tcgen05::Fp8Format kFormat, int kM, int... kIndex>
 void check_fp8(std::integer_sequence<int, kIndex...>) {
   const auto one = [](auto n) {
     constexpr int kN = decltype(n)::value;
-    constexpr auto theirs =
-        cute::UMMA::make_instr_desc<A, cutlass::float_e4m3_t, float, kM, kN, Major::K, Major::K>();
+    constexpr auto theirs = cute::UMMA::make_instr_desc<A, cutlass::float_e4m3_t, float, kM, kN, Major::K, Major::K>();
     compare("fp8 instruction", kM, kN,
             tcgen05::fp8_instruction(kM, kN, kFormat, tcgen05::Fp8Format::kE4m3, tcgen05::KStep::k32Bytes),
             static_cast<uint32_t>(theirs));
@@ -94,8 +93,8 @@ void check_smem_descriptors() {
 }
 
 void check_swizzle() {
-  const auto layout = cute::tile_to_shape(cute::UMMA::Layout_K_SW128_Atom<uint8_t>{},
-                                          cute::Shape<cute::_128, cute::_128>{});
+  const auto layout =
+      cute::tile_to_shape(cute::UMMA::Layout_K_SW128_Atom<uint8_t>{}, cute::Shape<cute::_128, cute::_128>{});
   for (int row = 0; row < 128; ++row) {
     for (int byte = 0; byte < 128; ++byte) {
       const int ours = row * 128 + (byte / 16 ^ row % 8) * 16 + byte % 16;
@@ -119,13 +118,14 @@ void check_scale_layout(int rows, int k) {
           static_cast<uint64_t>(cute::cosize(layout_a)));
 }
 
-// Where the scale of (row, 16 elements) lies in tensor memory when `kRows` rows and `kWords` words of four scales follow
-// one another as the engine places them.
+// Where the scale of (row, 16 elements) lies in tensor memory when `kRows` rows and `kWords` words of four scales
+// follow one another as the engine places them.
 template <bool kOfA, int kRows, int kWords>
 void check_tensor_memory() {
   using Scale = cutlass::float_ue4m3_t;
   using Fragment = cute::UMMA::tmem_sf_frg<Scale, 16, 2, kOfA, cute::UMMA::TmemAllocMode::ScaleFactorDuplicated4by1>;
-  using Shape = cute::Shape<cute::Shape<cute::Int<kRows>, cute::Shape<cute::_16, cute::_4>>, cute::_1, cute::Int<kWords>>;
+  using Shape =
+      cute::Shape<cute::Shape<cute::Int<kRows>, cute::Shape<cute::_16, cute::_4>>, cute::_1, cute::Int<kWords>>;
   const auto layout = Fragment::make(Shape{}).layout();
   constexpr int kLane = cute::TMEM::DP<Scale>{};
   for (int row = 0; row < kRows; ++row) {

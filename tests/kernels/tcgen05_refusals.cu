@@ -1,5 +1,5 @@
-// What the launchers of the tcgen05 engine say to problems they do not take. Needs no device: every refusal comes before
-// the first call to one. Prints each case whose code is another and returns their number.
+// What the launchers of the tcgen05 engine say to problems they do not take. Needs no device: every refusal comes
+// before the first call to one. Prints each case whose code is another and returns their number.
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <functional>
 
+#include "tcgen05_refusals_tiles.h"
 #include "tilewright/gemm_fp8/config.h"
 #include "tilewright/gemm_fp8/tcgen05.cuh"
 #include "tilewright/gemm_nvfp4/config.h"
 #include "tilewright/gemm_nvfp4/tcgen05.cuh"
-#include "tcgen05_refusals_tiles.h"
 
 namespace {
 
@@ -114,7 +114,8 @@ void check_fp8() {
     args.b_group_stride = args.n * args.ldb;
     args.m = 1 << 20;
   });
-  fp8<TileFp8>("block scales without promote", cudaErrorNotSupported, [](auto& args) { args.scaling = Scaling::kBlock; });
+  fp8<TileFp8>("block scales without promote", cudaErrorNotSupported,
+               [](auto& args) { args.scaling = Scaling::kBlock; });
   fp8<TileFp8Promote>("rows of A off 16 bytes", cudaErrorMisalignedAddress, [](auto& args) { args.lda = 344; });
   fp8<TileFp8Promote>("B off 16 bytes", cudaErrorMisalignedAddress, [](auto& args) {
     args.scaling = Scaling::kBlock;

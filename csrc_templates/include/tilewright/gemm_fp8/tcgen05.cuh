@@ -14,7 +14,8 @@ namespace tilewright::gemm_fp8 {
 
 // Returns, having launched nothing:
 //   cudaErrorInvalidValue       a size, stride, type or pointer that no kernel of the family takes
-//   cudaErrorNotSupported       K == 0, block scales without kPromote, weights of groups that do not lie a whole number of rows
+//   cudaErrorNotSupported       K == 0, block scales without kPromote, weights of groups that do not lie a whole number
+//   of rows
 //                               apart, a device or toolkit without the oversized shared memory that the tile needs
 //   cudaErrorMisalignedAddress  A or B, or their rows, do not start on 16 bytes; out or bias not on an element
 //   cudaErrorInvalidConfiguration  more tiles than a grid can count
@@ -30,8 +31,9 @@ struct EngineLauncher<Engine::kTcgen05> {
     if (args.scaling == Scaling::kBlock && !Config::kPromote) return cudaErrorNotSupported;
     const auto a_format = args.a_type == Fp8Type::kE5m2 ? tcgen05::Fp8Format::kE5m2 : tcgen05::Fp8Format::kE4m3;
     const tcgen05::PairProblem problem{
-        args.a,   args.b,   nullptr,  nullptr,           args.bias,                       args.out,         args.m, args.n, args.k,
-        args.lda, args.ldb, args.ldo, make_scales(args), static_cast<uint32_t>(a_format), make_groups(args)};
+        args.a,           args.b, nullptr,  nullptr,  args.bias, args.out,          args.m,
+        args.n,           args.k, args.lda, args.ldb, args.ldo,  make_scales(args), static_cast<uint32_t>(a_format),
+        make_groups(args)};
     return tcgen05::PairLauncher<Config, tcgen05::Fp8Operands, Config::kPromote>::launch(problem, stream);
   }
 

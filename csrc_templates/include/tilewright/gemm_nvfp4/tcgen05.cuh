@@ -14,7 +14,8 @@ namespace tilewright::gemm_nvfp4 {
 
 // Returns, having launched nothing:
 //   cudaErrorInvalidValue       a size, dtype or pointer that no kernel of the family takes
-//   cudaErrorNotSupported       K == 0 or K % 32 != 0 (rows of A and B are copied in pieces of 16 bytes), a device or toolkit
+//   cudaErrorNotSupported       K == 0 or K % 32 != 0 (rows of A and B are copied in pieces of 16 bytes), a device or
+//   toolkit
 //                               without the oversized shared memory that the tile needs
 //   cudaErrorMisalignedAddress  A, B or their scales do not start on 16 bytes; out or bias not on an element
 //   cudaErrorInvalidConfiguration  more tiles than a grid can count
@@ -26,8 +27,9 @@ struct EngineLauncher<Engine::kTcgen05> {
     if (args.m == 0 || args.n == 0) return cudaSuccess;
     if (args.k == 0 || args.k % 32 != 0) return cudaErrorNotSupported;
     const tcgen05::EpilogueScales scales{args.global_a, args.global_b, 0, 0, 0, 0, false};
-    const tcgen05::PairProblem problem{args.a,      args.b,     args.scale_a, args.scale_b, args.bias, args.out, args.m,
-                                       args.n,      args.k,     args.k / 2,   args.k / 2,   args.ldo,  scales,   0,        {}};
+    const tcgen05::PairProblem problem{args.a, args.b, args.scale_a, args.scale_b, args.bias, args.out, args.m,
+                                       args.n, args.k, args.k / 2,   args.k / 2,   args.ldo,  scales,   0,
+                                       {}};
     return tcgen05::PairLauncher<Config, tcgen05::Nvfp4Operands, false>::launch(problem, stream);
   }
 

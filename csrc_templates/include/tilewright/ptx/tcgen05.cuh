@@ -1,21 +1,21 @@
 // Fifth-generation tensor cores (sm_100f, sm_103a, sm_107a): tensor memory, matrix instructions, their completion.
-// Everything here acts for a CTA pair (cta_group::2): the CTAs of ranks 2 i and 2 i + 1 of a cluster, the even one leading.
+// Everything here acts for a CTA pair (cta_group::2): the CTAs of ranks 2 i and 2 i + 1 of a cluster, the even one
+// leading.
 //
-// Tensor memory is 128 lanes x 512 columns of 32 bits in each CTA; an address has the lane in its upper and the column in
-// its lower half. Barrier and shared-memory addresses are 32-bit shared addresses.
+// Tensor memory is 128 lanes x 512 columns of 32 bits in each CTA; an address has the lane in its upper and the column
+// in its lower half. Barrier and shared-memory addresses are 32-bit shared addresses.
 #pragma once
 
-#include <cuda/ptx>
-
 #include <cstdint>
+#include <cuda/ptx>
 
 namespace tilewright::ptx {
 
-// --- Tensor memory --------------------------------------------------------------------------------------------------
+// --- Tensor memory ---
 
-// Allocates `kColumns` columns in both CTAs and writes their address to shared memory at `destination`. One whole warp of
-// each CTA of the pair takes part. Waits while another block of the SM holds the columns. An ordinary allocation is a
-// power of two from 32 to 512; an exclusive one (sm_107) may have 576 and expects the SM's tensor memory to itself.
+// Allocates `kColumns` columns in both CTAs and writes their address to shared memory at `destination`. One whole warp
+// of each CTA of the pair takes part. Waits while another block of the SM holds the columns. An ordinary allocation is
+// a power of two from 32 to 512; an exclusive one (sm_107) may have 576 and expects the SM's tensor memory to itself.
 template <int kColumns, bool kExclusive>
 __device__ __forceinline__ void tmem_allocate(uint32_t destination) {
   if constexpr (kExclusive) {
@@ -29,7 +29,9 @@ __device__ __forceinline__ void tmem_allocate(uint32_t destination) {
 }
 
 // This CTA allocates no more. One whole warp.
-__device__ __forceinline__ void tmem_relinquish() { cuda::ptx::tcgen05_relinquish_alloc_permit(cuda::ptx::cta_group_2); }
+__device__ __forceinline__ void tmem_relinquish() {
+  cuda::ptx::tcgen05_relinquish_alloc_permit(cuda::ptx::cta_group_2);
+}
 
 // Frees what tmem_allocate gave, once nothing uses it in either CTA. One whole warp of each CTA takes part.
 template <int kColumns, bool kExclusive>
@@ -41,8 +43,8 @@ __device__ __forceinline__ void tmem_free(uint32_t address) {
   }
 }
 
-// Lane i of the warp reads 32 columns of tensor-memory lane (address >> 16) + i; a warp reaches the lanes 32 (w % 4) up to
-// 32 (w % 4) + 31 alone, w its number in the block. The registers hold the values after tmem_load_wait.
+// Lane i of the warp reads 32 columns of tensor-memory lane (address >> 16) + i; a warp reaches the lanes 32 (w % 4) up
+// to 32 (w % 4) + 31 alone, w its number in the block. The registers hold the values after tmem_load_wait.
 __device__ __forceinline__ void tmem_load_32(uint32_t (&value)[32], uint32_t address) {
   cuda::ptx::tcgen05_ld_32x32b(value, address);
 }
@@ -58,11 +60,11 @@ __device__ __forceinline__ void tmem_load_wait(uint32_t (&value)[32]) {
 __device__ __forceinline__ void tcgen05_fence_before() { cuda::ptx::tcgen05_fence_before_thread_sync(); }
 __device__ __forceinline__ void tcgen05_fence_after() { cuda::ptx::tcgen05_fence_after_thread_sync(); }
 
-// --- Matrix instructions, issued by one thread of the leading CTA ------------------------------------------------------
+// --- Matrix instructions, issued by one thread of the leading CTA ---
 
-// Copies 32 rows of 16 bytes from the shared memory of each CTA to four columns of its own tensor memory, row i to the lanes
-// i, i + 32, i + 64 and i + 96. A matrix instruction that the same thread issues later sees them; one issued earlier may
-// still be reading the columns, so its completion is waited for first.
+// Copies 32 rows of 16 bytes from the shared memory of each CTA to four columns of its own tensor memory, row i to the
+// lanes i, i + 32, i + 64 and i + 96. A matrix instruction that the same thread issues later sees them; one issued
+// earlier may still be reading the columns, so its completion is waited for first.
 __device__ __forceinline__ void tcgen05_copy_scales(uint32_t address, uint64_t descriptor) {
   cuda::ptx::tcgen05_cp_32x128b_warpx4(cuda::ptx::cta_group_2, address, descriptor);
 }
@@ -71,19 +73,20 @@ __device__ __forceinline__ void tcgen05_copy_scales(uint32_t address, uint64_t d
 // kFillB leaves B there, kLastUseB takes it from there if it still is, and both let A go.
 enum class Collector { kNone, kFillB, kLastUseB };
 
-// d[256 x N] (+)= a[256 x K] * b[N x K]^T in fp8. Each CTA gives 128 rows of A and N / 2 rows of B through descriptors that
-// hold for both, and receives 128 rows of d, one a lane, N columns. `accumulate` false overwrites d.
+// d[256 x N] (+)= a[256 x K] * b[N x K]^T in fp8. Each CTA gives 128 rows of A and N / 2 rows of B through descriptors
+// that hold for both, and receives 128 rows of d, one a lane, N columns. `accumulate` false overwrites d.
 template <Collector kCollector>
 __device__ __forceinline__ void tcgen05_mma_fp8(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction,
                                                 bool accumulate) {
-#define TILEWRIGHT_MMA_FP8(collector)                                                              \
-  asm volatile(                                                                                    \
-      "{\n"                                                                                        \
-      ".reg .pred accumulate;\n"                                                                   \
-      "setp.ne.b32 accumulate, %4, 0;\n"                                                           \
-      "tcgen05.mma.cta_group::2.kind::f8f6f4" collector " [%0], %1, %2, %3, accumulate;\n"         \
-      "}" ::"r"(d),                                                                                \
-      "l"(a), "l"(b), "r"(instruction), "r"(static_cast<uint32_t>(accumulate))                     \
+#define TILEWRIGHT_MMA_FP8(collector)                                          \
+  asm volatile(                                                                \
+      "{\n"                                                                    \
+      ".reg .pred accumulate;\n"                                               \
+      "setp.ne.b32 accumulate, %4, 0;\n"                                       \
+      "tcgen05.mma.cta_group::2.kind::f8f6f4" collector                        \
+      " [%0], %1, %2, %3, accumulate;\n"                                       \
+      "}" ::"r"(d),                                                            \
+      "l"(a), "l"(b), "r"(instruction), "r"(static_cast<uint32_t>(accumulate)) \
       : "memory")
   if constexpr (kCollector == Collector::kFillB) {
     TILEWRIGHT_MMA_FP8(".collector::a::discard.collector::b::fill");
@@ -95,20 +98,20 @@ __device__ __forceinline__ void tcgen05_mma_fp8(uint32_t d, uint64_t a, uint64_t
 #undef TILEWRIGHT_MMA_FP8
 }
 
-// As tcgen05_mma_fp8 for e2m1 operands with a scale per 16 along K in tensor memory: `scale_a` four columns (128 rows) per
-// word of four scales, `scale_b` N / 32 columns, replicated as tcgen05_copy_scales leaves them.
+// As tcgen05_mma_fp8 for e2m1 operands with a scale per 16 along K in tensor memory: `scale_a` four columns (128 rows)
+// per word of four scales, `scale_b` N / 32 columns, replicated as tcgen05_copy_scales leaves them.
 template <Collector kCollector>
 __device__ __forceinline__ void tcgen05_mma_nvfp4(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction,
                                                   uint32_t scale_a, uint32_t scale_b, bool accumulate) {
-#define TILEWRIGHT_MMA_NVFP4(collector)                                                                            \
-  asm volatile(                                                                                                    \
-      "{\n"                                                                                                        \
-      ".reg .pred accumulate;\n"                                                                                   \
-      "setp.ne.b32 accumulate, %6, 0;\n"                                                                           \
-      "tcgen05.mma.cta_group::2.kind::mxf4nvf4.block_scale.block16" collector                                      \
-      " [%0], %1, %2, %3, [%4], [%5], accumulate;\n"                                                               \
-      "}" ::"r"(d),                                                                                                \
-      "l"(a), "l"(b), "r"(instruction), "r"(scale_a), "r"(scale_b), "r"(static_cast<uint32_t>(accumulate))         \
+#define TILEWRIGHT_MMA_NVFP4(collector)                                                                    \
+  asm volatile(                                                                                            \
+      "{\n"                                                                                                \
+      ".reg .pred accumulate;\n"                                                                           \
+      "setp.ne.b32 accumulate, %6, 0;\n"                                                                   \
+      "tcgen05.mma.cta_group::2.kind::mxf4nvf4.block_scale.block16" collector                              \
+      " [%0], %1, %2, %3, [%4], [%5], accumulate;\n"                                                       \
+      "}" ::"r"(d),                                                                                        \
+      "l"(a), "l"(b), "r"(instruction), "r"(scale_a), "r"(scale_b), "r"(static_cast<uint32_t>(accumulate)) \
       : "memory")
   if constexpr (kCollector == Collector::kFillB) {
     TILEWRIGHT_MMA_NVFP4(".collector::a::discard.collector::b::fill");
@@ -120,7 +123,7 @@ __device__ __forceinline__ void tcgen05_mma_nvfp4(uint32_t d, uint64_t a, uint64
 #undef TILEWRIGHT_MMA_NVFP4
 }
 
-// --- Completion of what one thread has issued --------------------------------------------------------------------------
+// --- Completion of what one thread has issued ---
 
 // How wide a mask of CTAs an instruction carries; 32 bits need sm_107.
 enum class MaskBits { k16, k32 };
@@ -167,7 +170,7 @@ __device__ __forceinline__ void tcgen05_commit_a_read_multicast(uint32_t barrier
   }
 }
 
-// --- Barriers between the CTAs of a pair -------------------------------------------------------------------------------
+// --- Barriers between the CTAs of a pair ---
 
 // Arrives at a barrier of another CTA (a shared::cluster address), and orders what this thread did before for whoever
 // waits for it there with mbarrier_wait_pair.

@@ -8,7 +8,8 @@
 namespace tilewright::ptx {
 
 // As tma_load_2d. `barrier` is a shared::cluster address, in this CTA or in the other of its pair.
-__device__ __forceinline__ void tma_load_2d_pair(uint32_t destination, const void* map, uint32_t barrier, int x, int y) {
+__device__ __forceinline__ void tma_load_2d_pair(uint32_t destination, const void* map, uint32_t barrier, int x,
+                                                 int y) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2 "
       "[%0], [%1, {%3, %4}], [%2];" ::"r"(destination),
@@ -16,11 +17,11 @@ __device__ __forceinline__ void tma_load_2d_pair(uint32_t destination, const voi
       : "memory");
 }
 
-// As tma_load_2d_pair, into the same offset of every CTA of `mask`. Each counts its bytes at the barrier of the same offset
-// in the CTA of its own pair whose rank is odd or even as that of the CTA `barrier` lies in.
+// As tma_load_2d_pair, into the same offset of every CTA of `mask`. Each counts its bytes at the barrier of the same
+// offset in the CTA of its own pair whose rank is odd or even as that of the CTA `barrier` lies in.
 template <MaskBits kBits>
-__device__ __forceinline__ void tma_load_2d_pair_multicast(uint32_t destination, const void* map, uint32_t barrier, int x,
-                                                           int y, uint32_t mask) {
+__device__ __forceinline__ void tma_load_2d_pair_multicast(uint32_t destination, const void* map, uint32_t barrier,
+                                                           int x, int y, uint32_t mask) {
   if constexpr (kBits == MaskBits::k32) {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster::32b"
@@ -47,8 +48,8 @@ __device__ __forceinline__ void tma_load_3d_pair(uint32_t destination, const voi
 }
 
 template <MaskBits kBits>
-__device__ __forceinline__ void tma_load_3d_pair_multicast(uint32_t destination, const void* map, uint32_t barrier, int x,
-                                                           int y, int z, uint32_t mask) {
+__device__ __forceinline__ void tma_load_3d_pair_multicast(uint32_t destination, const void* map, uint32_t barrier,
+                                                           int x, int y, int z, uint32_t mask) {
   static_assert(kBits == MaskBits::k16, "nothing needs more ranks here");
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"

@@ -112,7 +112,12 @@ class PairEpilogue {
   __device__ __forceinline__ Target aim(PairTile tile) const {
     const EpilogueScales& scales = params_.scales;
     const int warp_row = tile.m + first_row_;
-    Target target{warp_row, warp_row + lane_, tile.m_end, tile.n, 1.0f, scales.b + tile.group * params_.groups.scale_b,
+    Target target{warp_row,
+                  warp_row + lane_,
+                  tile.m_end,
+                  tile.n,
+                  1.0f,
+                  scales.b + tile.group * params_.groups.scale_b,
                   static_cast<const Element*>(params_.bias)};
     if (target.bias != nullptr) target.bias += tile.group * params_.groups.bias;
     if (!scales.block) {

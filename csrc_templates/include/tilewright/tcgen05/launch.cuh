@@ -18,8 +18,8 @@
 
 namespace tilewright::tcgen05 {
 
-// What one call multiplies, whatever the family. `a` and `b` are rows of K, `lda` and `ldb` bytes apart; the scale arrays
-// are those of block-scaled operands, null otherwise.
+// What one call multiplies, whatever the family. `a` and `b` are rows of K, `lda` and `ldb` bytes apart; the scale
+// arrays are those of block-scaled operands, null otherwise.
 struct PairProblem {
   const void* a;
   const void* b;
@@ -55,8 +55,8 @@ constexpr CUtensorMapDataType tensor_map_type() {
 
 // Keep one static instance per kernel instantiation; constant-initialised.
 //
-// Allows a kernel `bytes` of dynamic shared memory on the current device: by the opt-in limit, or past it in the oversized
-// mode, which one driver, toolkit and chip in a row must know. cudaErrorNotSupported where one does not.
+// Allows a kernel `bytes` of dynamic shared memory on the current device: by the opt-in limit, or past it in the
+// oversized mode, which one driver, toolkit and chip in a row must know. cudaErrorNotSupported where one does not.
 class SmemMode {
  public:
   cudaError_t ensure(const void* kernel, int bytes, bool oversized) {
@@ -70,7 +70,8 @@ class SmemMode {
       (void)cudaGetLastError();
       return cudaErrorNotSupported;
     }
-    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeSharedMemoryMode, cudaSharedMemoryModeAllowOversizedSharedMemory);
+    error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeSharedMemoryMode, cudaSharedMemoryModeAllowOversizedSharedMemory);
     if (error != cudaSuccess) {
       (void)cudaGetLastError();
       return error;
@@ -98,7 +99,8 @@ class PairLauncher {
         rows_of_b(problem) > kMaxRows) {
       return cudaErrorNotSupported;
     }
-    if (!on_bytes(problem.out, sizeof(Element)) || !on_bytes(problem.bias, sizeof(Element))) return cudaErrorMisalignedAddress;
+    if (!on_bytes(problem.out, sizeof(Element)) || !on_bytes(problem.bias, sizeof(Element)))
+      return cudaErrorMisalignedAddress;
     const PairParams params = make_params(problem);
     const int64_t tiles = most_tiles(problem, params);
     if (tiles > INT32_MAX / 2) return cudaErrorInvalidConfiguration;
@@ -155,8 +157,10 @@ class PairLauncher {
       return cudaErrorMisalignedAddress;
     }
     const int64_t row = problem.k * kRowBytes / Layout::kStageK;
-    cudaError_t error = make_operand_map(problem.a, rows_of_a(problem), row, problem.lda, kCtaRows / Layout::kPairs, maps.a);
-    if (error == cudaSuccess) error = make_operand_map(problem.b, rows_of_b(problem), row, problem.ldb, Layout::kBRows, maps.b);
+    cudaError_t error =
+        make_operand_map(problem.a, rows_of_a(problem), row, problem.lda, kCtaRows / Layout::kPairs, maps.a);
+    if (error == cudaSuccess)
+      error = make_operand_map(problem.b, rows_of_b(problem), row, problem.ldb, Layout::kBRows, maps.b);
     if (Layout::kScaled && error == cudaSuccess) {
       error = make_scale_map(problem.scale_a, problem.m, problem.k, Layout::kStageAtoms / Layout::kPairs, maps.scale_a);
     }
@@ -166,23 +170,24 @@ class PairLauncher {
     }
     if (!bulk_store || error != cudaSuccess) return error;
     constexpr uint32_t kColumns = kOutputBoxBytes / sizeof(Element);
-    return host::make_tensor_map({problem.out, rows_of_a(problem), problem.n, problem.ldo * int64_t{sizeof(Element)}, 32, kColumns,
-                                  tensor_map_type<Element>(), CU_TENSOR_MAP_SWIZZLE_64B},
+    return host::make_tensor_map({problem.out, rows_of_a(problem), problem.n, problem.ldo * int64_t{sizeof(Element)},
+                                  32, kColumns, tensor_map_type<Element>(), CU_TENSOR_MAP_SWIZZLE_64B},
                                  maps.out);
   }
 
   static cudaError_t make_operand_map(const void* base, int64_t rows, int64_t bytes, int64_t pitch, uint32_t box_rows,
                                       CUtensorMap& map) {
     return host::make_tensor_map(
-        {base, rows, bytes, pitch, box_rows, kRowBytes, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B}, map);
+        {base, rows, bytes, pitch, box_rows, kRowBytes, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B},
+        map);
   }
 
   // A row for every 128 rows of the operand: its atoms along K, in units of 8 bytes.
   static cudaError_t make_scale_map(const void* base, int64_t rows, int64_t k, int box_atoms, CUtensorMap& map) {
     const int64_t atoms = tiles_of(k, 64);
     const auto box = static_cast<uint32_t>(box_atoms * kScaleAtomBytes / 8);
-    return host::make_tensor_map({base, tiles_of(rows, 128), atoms * kScaleAtomBytes / 8, atoms * kScaleAtomBytes, 1, box,
-                                  CU_TENSOR_MAP_DATA_TYPE_UINT64, CU_TENSOR_MAP_SWIZZLE_NONE},
+    return host::make_tensor_map({base, tiles_of(rows, 128), atoms * kScaleAtomBytes / 8, atoms * kScaleAtomBytes, 1,
+                                  box, CU_TENSOR_MAP_DATA_TYPE_UINT64, CU_TENSOR_MAP_SWIZZLE_NONE},
                                  map);
   }
 

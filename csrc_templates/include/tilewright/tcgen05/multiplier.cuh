@@ -1,4 +1,5 @@
-// Issues the matrix instructions of a pair, and before them the copies of scales to tensor memory. One thread of the leader.
+// Issues the matrix instructions of a pair, and before them the copies of scales to tensor memory. One thread of the
+// leader.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ class PairMultiplier {
                                             const PairPlace& place, uint32_t tmem)
       : shared_(shared), tmem_(tmem), pair_mask_(place.pair_mask()), instruction_(instruction(params)) {}
 
-  // One tile, or kStacked of them, over all of K. The accumulators are handed over when their last instruction finishes.
+  // One tile, or kStacked of them, over all of K. The accumulators are handed over when their last instruction
+  // finishes.
   __device__ __forceinline__ void multiply(int stages) {
 #pragma unroll
     for (int tier = 0; tier < Plan::kStacked; ++tier) wait_for_sum(tier);
@@ -37,7 +39,8 @@ class PairMultiplier {
 
   // As multiply, with accumulators handed over after every stage, each holding that stage alone.
   __device__ __forceinline__ void multiply_apart(int stages) {
-    static_assert(Plan::kStacked == 1 && !Plan::kScaled, "sums apart are those of one tile without scales in the instruction");
+    static_assert(Plan::kStacked == 1 && !Plan::kScaled,
+                  "sums apart are those of one tile without scales in the instruction");
     for (int stage = 0; stage < stages; ++stage) {
       wait_for_sum(0);
       multiply_stage(false);
@@ -60,8 +63,9 @@ class PairMultiplier {
   static constexpr ptx::MaskBits kMaskBits = Config::kMulticast32b ? ptx::MaskBits::k32 : ptx::MaskBits::k16;
   static constexpr uint32_t kClusterMask = (1u << Config::kCluster) - 1;
   static constexpr int kStartBits = Plan::kWideStart ? kWideStartBits : tcgen05::kStartBits;
-  static constexpr KStep kStep =
-      Config::kKBytes == 64 ? KStep::k64Bytes : Plan::kTurns ? KStep::k48Bytes : KStep::k32Bytes;
+  static constexpr KStep kStep = Config::kKBytes == 64 ? KStep::k64Bytes
+                                 : Plan::kTurns        ? KStep::k48Bytes
+                                                       : KStep::k32Bytes;
   static constexpr int kStagesAtOnce = Plan::kTurns ? Plan::kTurnStages : 1;
 
   static __device__ __forceinline__ uint32_t instruction(const PairParams& params) {
@@ -71,8 +75,8 @@ class PairMultiplier {
 
   __device__ __forceinline__ int sum(int tier) const { return sums_.slot * Plan::kStacked + tier; }
 
-  // Waits until both CTAs have read the accumulator. Of two that overlap, one may be written when what they share of the
-  // other has been read: accumulators are read in turn, so its own columns have been read before.
+  // Waits until both CTAs have read the accumulator. Of two that overlap, one may be written when what they share of
+  // the other has been read: accumulators are read in turn, so its own columns have been read before.
   __device__ __forceinline__ void wait_for_sum(int tier) {
     if constexpr (Config::kOverlap) {
       ptx::mbarrier_wait_pair(shared_.sum_empty(0), overlap_phase_ ^ 1);
@@ -119,7 +123,8 @@ class PairMultiplier {
   }
 
   template <ptx::Collector kCollector, int kTier>
-  __device__ __forceinline__ void multiply_tier(int chunk, int step, uint32_t offset, uint64_t b, bool accumulate) const {
+  __device__ __forceinline__ void multiply_tier(int chunk, int step, uint32_t offset, uint64_t b,
+                                                bool accumulate) const {
     const uint64_t a = smem_descriptor(kOperand128B, shared_.a_tile(a_slot(kTier)) + offset, kStartBits);
     const uint32_t d = tmem_ + sum(kTier) * Plan::kSumStride;
     if constexpr (Plan::kScaled) {
@@ -130,8 +135,8 @@ class PairMultiplier {
     }
   }
 
-  // Eight instructions of 48 bytes over three stages. A stage and its scales are taken up where the first instruction reaches
-  // them, and given back behind the last that does.
+  // Eight instructions of 48 bytes over three stages. A stage and its scales are taken up where the first instruction
+  // reaches them, and given back behind the last that does.
   __device__ __forceinline__ void multiply_turn(bool accumulate) {
     Ring<Config::kStages> at[Plan::kTurnStages];
 #pragma unroll
@@ -158,17 +163,19 @@ class PairMultiplier {
     scale_phase_ ^= 1;
   }
 
-  // One instruction, from the stage in `slot` on into the one in `next` if it has to. Its six scales start in the middle of a
-  // word of four when its number is odd.
+  // One instruction, from the stage in `slot` on into the one in `next` if it has to. Its six scales start in the
+  // middle of a word of four when its number is odd.
   __device__ __forceinline__ void multiply_onward(int slot, int next, int step, bool accumulate) const {
-    static_assert(!Plan::kTurns || (Plan::kStacked == 1 && !Plan::kSplitRings), "turns are those of one tile and a joint ring");
+    static_assert(!Plan::kTurns || (Plan::kStacked == 1 && !Plan::kSplitRings),
+                  "turns are those of one tile and a joint ring");
     const int offset = step * Config::kKBytes % kRowBytes;
     const int word = step * 6 / 4;
     const uint64_t a = smem_descriptor_onward(kOperand128B, shared_.a_tile(slot) + offset, shared_.a_tile(next));
     const uint64_t b = smem_descriptor_onward(kOperand128B, shared_.b_stage(slot) + offset, shared_.b_stage(next));
     const uint32_t instruction = nvfp4_instruction(256, Config::kNt, kStep, step * 6 % 4);
-    ptx::tcgen05_mma_nvfp4<ptx::Collector::kNone>(tmem_ + sum(0) * Plan::kSumStride, a, b, instruction, scale_a(0, 0) + word * 4,
-                                                  scale_b(0) + word * (Config::kNt / 32), accumulate);
+    ptx::tcgen05_mma_nvfp4<ptx::Collector::kNone>(tmem_ + sum(0) * Plan::kSumStride, a, b, instruction,
+                                                  scale_a(0, 0) + word * 4, scale_b(0) + word * (Config::kNt / 32),
+                                                  accumulate);
   }
 
   // A slot of A is the tile of a stage in both kinds of ring: stages turn over together.
@@ -181,7 +188,8 @@ class PairMultiplier {
     return tmem_ + Plan::kScaleBColumn + buffer * Plan::kScaleBColumns;
   }
 
-  // Scales of the stage in `slot`, its atoms from `first` on, once the instructions that read the buffer before have finished.
+  // Scales of the stage in `slot`, its atoms from `first` on, once the instructions that read the buffer before have
+  // finished.
   __device__ __forceinline__ void copy_scales(int slot, int buffer, int first) const {
     ptx::mbarrier_wait(shared_.scale_free(buffer), scale_phase_ ^ 1);
     ptx::tcgen05_fence_after();

@@ -17,13 +17,13 @@ struct EpilogueScales {
   bool block;
 };
 
-// Rows of A shared out among several weights; `count` 0 is one weight for all. Group g owns the rows from ends[g - 1] (0 for
-// the first) up to ends[g], or, where `ends` is null, rows[g] of the `m` from g * m on.
+// Rows of A shared out among several weights; `count` 0 is one weight for all. Group g owns the rows from ends[g - 1]
+// (0 for the first) up to ends[g], or, where `ends` is null, rows[g] of the `m` from g * m on.
 struct PairGroups {
   const int32_t* ends;
   const int32_t* rows;
   int count;
-  int b_rows;  // rows of B from one group to the next
+  int b_rows;             // rows of B from one group to the next
   int64_t scale_b, bias;  // elements from one group to the next
 };
 
@@ -34,12 +34,12 @@ struct PairParams {
   PairGroups groups;
   int64_t ldo;
   int m, n;
-  int stages;        // of K, to be multiplied
-  int tiles_m;       // of kTileM rows; of one weight
-  int tiles_n;       // of kClusterN columns
-  int supergroup;    // tiles along M visited for one column of tiles before the next
-  bool bulk_store;   // whether rows of the output start where the copy engine can write
-  uint32_t a_format; // Fp8Format of A; unused for fp4
+  int stages;         // of K, to be multiplied
+  int tiles_m;        // of kTileM rows; of one weight
+  int tiles_n;        // of kClusterN columns
+  int supergroup;     // tiles along M visited for one column of tiles before the next
+  bool bulk_store;    // whether rows of the output start where the copy engine can write
+  uint32_t a_format;  // Fp8Format of A; unused for fp4
 };
 
 // The dynamic shared memory of a CTA, as 32-bit shared addresses. All CTAs of a cluster have the same base.
@@ -48,7 +48,9 @@ struct PairShared {
   uint32_t base;
 
   __device__ __forceinline__ uint32_t tmem_slot() const { return base; }
-  __device__ __forceinline__ uint32_t a_tile(int slot) const { return base + Plan::kAOffset + slot * Plan::kATileBytes; }
+  __device__ __forceinline__ uint32_t a_tile(int slot) const {
+    return base + Plan::kAOffset + slot * Plan::kATileBytes;
+  }
   __device__ __forceinline__ uint32_t b_stage(int slot) const { return base + Plan::kBOffset + slot * Plan::kBBytes; }
   __device__ __forceinline__ uint32_t scales(int slot) const {
     return base + Plan::kScaleOffset + slot * Plan::kScaleBytes;
@@ -86,23 +88,23 @@ struct Ring {
 struct PairPlace {
   int rank, half, pair;
 
-  __device__ __forceinline__ PairPlace() : rank(static_cast<int>(ptx::cluster_block_rank())), half(rank & 1), pair(rank >> 1) {}
+  __device__ __forceinline__ PairPlace()
+      : rank(static_cast<int>(ptx::cluster_block_rank())), half(rank & 1), pair(rank >> 1) {}
   __device__ __forceinline__ bool leads() const { return half == 0; }
   __device__ __forceinline__ uint32_t leader() const { return static_cast<uint32_t>(rank & ~1); }
   // CTAs of this pair; CTAs of this half in every one of `pairs` pairs.
   __device__ __forceinline__ uint32_t pair_mask() const { return 3u << (2 * pair); }
-  __device__ __forceinline__ uint32_t half_mask(int pairs) const {
-    return (0x55u & ((1u << (2 * pairs)) - 1)) << half;
-  }
+  __device__ __forceinline__ uint32_t half_mask(int pairs) const { return (0x55u & ((1u << (2 * pairs)) - 1)) << half; }
 };
 
-// What a pair works on: its first row and column, the row where its group ends, and the group. Rows count over all groups.
+// What a pair works on: its first row and column, the row where its group ends, and the group. Rows count over all
+// groups.
 struct PairTile {
   int m, n, m_end, group;
 };
 
-// Tiles of a cluster, in an order that keeps `supergroup` tiles of A in L2 while B streams past once for them. Clusters take
-// turns.
+// Tiles of a cluster, in an order that keeps `supergroup` tiles of A in L2 while B streams past once for them. Clusters
+// take turns.
 template <class Config, class Plan>
 class TileOrder {
  public:

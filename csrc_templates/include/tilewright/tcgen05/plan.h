@@ -11,11 +11,11 @@
 //   kKBytes          bytes of K that one instruction consumes: 32; 48 on sm_103 (96 fp4); 64 on sm_107
 //   kRings           "joint", or "split": A has a ring and a producer warp of its own
 //   kCollectorB      B stays in the collector from the upper tile's instruction to the lower tile's (2x1, sm_107)
-//   kEarlyARelease   A's slots are free once shared memory has been read, before the instruction has finished (split, sm_107)
-//   kMulticast32b    CTA masks of 32 bits (sm_107)
-//   kAccumulators    accumulators in tensor memory: with 2, one tile is stored while the next is multiplied
-//   kOverlap         the two accumulators share 64 columns, which are stored first (1x1, nt 256: 448 columns instead of 512)
-//   kSupergroup      tiles along M that are visited for one column of tiles before the next
+//   kEarlyARelease   A's slots are free once shared memory has been read, before the instruction has finished (split,
+//   sm_107) kMulticast32b    CTA masks of 32 bits (sm_107) kAccumulators    accumulators in tensor memory: with 2, one
+//   tile is stored while the next is multiplied kOverlap         the two accumulators share 64 columns, which are
+//   stored first (1x1, nt 256: 448 columns instead of 512) kSupergroup      tiles along M that are visited for one
+//   column of tiles before the next
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ constexpr int kOptInBytes = 227 * 1024;  // what a block may have outside the ov
 constexpr int kReservedBytes = 1024;     // of shared memory, below a block's own
 constexpr int kPlainColumns = 512;       // of tensor memory, outside an exclusive allocation
 constexpr int kExclusiveColumns = 576;
-constexpr int kOverlapColumns = 64;      // that two overlapping accumulators share
+constexpr int kOverlapColumns = 64;  // that two overlapping accumulators share
 
 constexpr int next_power_of_two(int value) {
   int power = 32;
@@ -70,7 +70,8 @@ struct Plan {
   static_assert(Tile::kNt == 128 || Tile::kNt == 256, "nt is 128 or 256");
   static_assert(Tile::kCluster == 2 || Tile::kCluster == 4 || Tile::kCluster == 8, "cluster is 2, 4 or 8");
   static_assert(Tile::kStages >= 2, "a ring has at least 2 stages");
-  static_assert(Tile::kKBytes == 32 || Tile::kKBytes == 64 || (Tile::kKBytes == 48 && kScaled), "k_bytes is 32, 48 or 64");
+  static_assert(Tile::kKBytes == 32 || Tile::kKBytes == 64 || (Tile::kKBytes == 48 && kScaled),
+                "k_bytes is 32, 48 or 64");
   static_assert(!Tile::kCollectorB || kStacked == 2, "what the collector keeps is the B of two stacked tiles");
   static_assert(!Tile::kEarlyARelease || kSplitRings, "A's slots are freed before B's");
   static_assert(Tile::kAccumulators == 1 || Tile::kAccumulators == 2, "one or two accumulators");
@@ -85,8 +86,8 @@ struct Plan {
   static constexpr int kProducerAWarp = kProducerWarp + (kSplitRings ? 1 : 0);
   static constexpr int kThreads = 32 * (kProducerAWarp + 1);
 
-  // Instructions. With 32 or 64 bytes of K a stage is two chunks of 64 bytes, each with scales in tensor memory of its own.
-  // With 48 bytes, eight instructions consume three stages, a turn.
+  // Instructions. With 32 or 64 bytes of K a stage is two chunks of 64 bytes, each with scales in tensor memory of its
+  // own. With 48 bytes, eight instructions consume three stages, a turn.
   static constexpr bool kTurns = Tile::kKBytes == 48;
   static constexpr int kTurnStages = 3;
   static constexpr int kTurnSteps = kTurnStages * kRowBytes / 48;
@@ -126,7 +127,7 @@ struct Plan {
 
   // Barriers, in this order from kBarrierOffset on. A joint ring uses the slots of B alone.
   static constexpr int kASlots = kSplitRings ? Tile::kStages * kStacked : 0;
-  static constexpr int kSums = Tile::kAccumulators * kStacked;  // accumulators in tensor memory, kNt columns each
+  static constexpr int kSums = Tile::kAccumulators * kStacked;    // accumulators in tensor memory, kNt columns each
   static constexpr int kScaleBuffers = kTurns ? kTurnStages : 2;  // of scales in tensor memory
   static constexpr int kBarrierOffset = 16;
   static constexpr int kFull = 0;
@@ -139,7 +140,8 @@ struct Plan {
   static constexpr int kBarriers = kScaleFree + kScaleBuffers;
   static_assert(kBarrierOffset + kBarriers * 8 <= Operands::kHeaderBytes, "the barriers fit in the header");
 
-  // Columns of tensor memory: accumulators, then the scales of A, tile after tile, then those of B, each kScaleBuffers deep.
+  // Columns of tensor memory: accumulators, then the scales of A, tile after tile, then those of B, each kScaleBuffers
+  // deep.
   static constexpr int kBufferAtoms = kTurns ? 4 : kChunkAtoms;
   static constexpr int kScaleAColumns = kScaled ? kBufferAtoms * 4 : 0;
   static constexpr int kScaleBColumns = kScaled ? kBufferAtoms * Tile::kNt / 32 : 0;

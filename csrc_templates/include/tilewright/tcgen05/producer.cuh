@@ -1,5 +1,5 @@
-// Fills the rings of the tcgen05 engine by bulk tensor copies. Every CTA loads its own share; the leader's barriers count
-// the bytes of both CTAs of a pair.
+// Fills the rings of the tcgen05 engine by bulk tensor copies. Every CTA loads its own share; the leader's barriers
+// count the bytes of both CTAs of a pair.
 #pragma once
 
 #include <cuda.h>
@@ -19,15 +19,16 @@ struct PairMaps {
   const CUtensorMap* scale_b;
 };
 
-// One thread of a producer warp. A joint ring has one producer, of A, B and scales; split rings have one of A and one of
-// the rest.
+// One thread of a producer warp. A joint ring has one producer, of A, B and scales; split rings have one of A and one
+// of the rest.
 template <class Config, class Plan>
 class PairProducer {
  public:
   __device__ __forceinline__ PairProducer(const PairMaps& maps, const PairShared<Plan>& shared, const PairPlace& place)
       : maps_(maps), shared_(shared), place_(place) {}
 
-  // B and scales of `stages` stages; A too when the ring is joint. A group's B starts `group_rows` behind the last one's.
+  // B and scales of `stages` stages; A too when the ring is joint. A group's B starts `group_rows` behind the last
+  // one's.
   __device__ __forceinline__ void load(PairTile tile, int stages, int group_rows) {
     const int b_row = tile.group * group_rows + tile.n + place_.half * Plan::kBRows;
     for (int stage = 0; stage < stages; ++stage) {
@@ -37,7 +38,8 @@ class PairProducer {
       ptx::tma_load_2d_pair(shared_.b_stage(ring_.slot), maps_.b, full, stage * kRowBytes, b_row);
       if constexpr (!Plan::kSplitRings) {
 #pragma unroll
-        for (int tier = 0; tier < Plan::kStacked; ++tier) load_a(ring_.slot * Plan::kStacked + tier, tile, stage, tier, full);
+        for (int tier = 0; tier < Plan::kStacked; ++tier)
+          load_a(ring_.slot * Plan::kStacked + tier, tile, stage, tier, full);
       }
       if constexpr (Plan::kScaled) load_scales(tile, stage, full);
       ring_.advance();
