@@ -21,7 +21,9 @@ def test_refusals_come_before_the_launch(tmp_path: Path) -> None:
         pytest.skip("needs nvcc of CUDA 13.5")
     by_id = {tile.id: tile for tile in TILES}
     structs = [by_id[tile].struct(name) for name, tile in ROLES.items()]
-    (tmp_path / "tcgen05_refusals_tiles.h").write_text("#pragma once\n" + "".join(structs))
+    (tmp_path / "tcgen05_refusals_tiles.h").write_text(
+        '#pragma once\n#include "tilewright/types.h"\n' + "".join(structs)
+    )
     program = tmp_path / "refusals"
     target = ["-gencode", "arch=compute_100f,code=sm_100f", "-cudart", "static"]
     command = [nvcc, "-std=c++17", "-O1", f"-I{INCLUDE}", f"-I{tmp_path}", *target, HERE / "tcgen05_refusals.cu"]
