@@ -5,7 +5,6 @@
 #include <cuda_runtime.h>
 
 #include <atomic>
-#include <cmath>
 #include <cstdint>
 
 #include "tilewright/epilogue/element.cuh"
@@ -92,9 +91,8 @@ cudaError_t make_maps(const GemmFp8Args& args, uint32_t out_rows, uint32_t out_c
 
 // Tiles of rows to visit together: as many rows as columns in flight at a time, in bands of equal height.
 inline int64_t band_height(int64_t tiles_m, int64_t clusters, int64_t cluster_rows, int64_t cluster_columns) {
-  const double square = std::sqrt(static_cast<double>(clusters) * static_cast<double>(cluster_columns) /
-                                  static_cast<double>(cluster_rows));
-  const int64_t most = square < 1.0 ? 1 : static_cast<int64_t>(square);
+  int64_t most = 1;  // the whole part of the square root of clusters * columns / rows; libm is not linked
+  while ((most + 1) * (most + 1) * cluster_rows <= clusters * cluster_columns) ++most;
   return tiles_m <= most ? tiles_m : ceil_div(tiles_m, ceil_div(tiles_m, most));
 }
 
