@@ -48,10 +48,14 @@ __device__ __forceinline__ void start_barriers(const PairShared<Plan>& shared, i
 template <class Config, class Plan>
 __device__ __forceinline__ void run_producer(const PairParams& params, const PairMaps& maps,
                                              const PairShared<Plan>& shared, const PairPlace& place, bool of_a) {
-  ptx::wait_for_dependencies();
   PairProducer<Config, Plan> producer(maps, shared, place);
-  TileOrder<Config, Plan> order(params);
   PairTile tile;
+  if (!of_a || !Plan::kSplitRings) {
+    TileOrder<Config, Plan> ahead(params);
+    if (params.groups.count == 0 && ahead.take(tile, place.pair)) producer.prefetch_b(tile, params.stages);
+  }
+  ptx::wait_for_dependencies();
+  TileOrder<Config, Plan> order(params);
   if (Plan::kSplitRings && of_a) {
     while (order.take(tile, place.pair)) producer.load_a_ring(tile, params.stages);
     producer.drain_a_ring();

@@ -8,6 +8,7 @@
 
 #include "tilewright/ptx/mbarrier.cuh"
 #include "tilewright/ptx/tcgen05_tma.cuh"
+#include "tilewright/ptx/tma.cuh"
 #include "tilewright/tcgen05/pair.cuh"
 
 namespace tilewright::tcgen05 {
@@ -43,6 +44,13 @@ class PairProducer {
       }
       if constexpr (Plan::kScaled) load_scales(tile, stage, full);
       ring_.advance();
+    }
+  }
+
+  // B of the first stages, into L2 only: this may run before the kernels it depends on have finished.
+  __device__ __forceinline__ void prefetch_b(PairTile tile, int stages) const {
+    for (int stage = 0; stage < stages && stage < Config::kStages; ++stage) {
+      ptx::tma_prefetch_2d(maps_.b, stage * kRowBytes, tile.n + place_.half * Plan::kBRows);
     }
   }
 
