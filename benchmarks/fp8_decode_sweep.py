@@ -268,7 +268,7 @@ def checks_of(h: Harness, name: str) -> dict[str, Check]:
         {"m": 7, "n": 7168, "k": 16384, "dtype": bf16},
         {"m": top, "n": 2050, "k": 7168, "dtype": bf16},
     ]
-    checks: dict[str, Check] = {str(r): lambda r=r: check_plain(h, name, **r) for r in runs}  # type: ignore[misc, arg-type]
+    checks: dict[str, Check] = {str(r): lambda r=r: check_plain(h, name, **r) for r in runs}  # type: ignore[misc]
     checks["special"] = lambda: check_special(h, name, min(top, 8), bf16)
     if not h.info[name].decode:
         for masked in (False, True):

@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(DecodeLayout<Config>::kThreads, Config::kOccup
       uint4 weights[2][2];
       stream.take(weights);
       accumulator.multiply(weights);
-      if constexpr (kBlock) accumulator.scale(operands, unit, row, lane);
+      accumulator.end_unit(operands, unit, row, lane);
     }
     float sum[Layout::kColumnTiles][4];
     accumulator.sum(sum);

@@ -42,32 +42,39 @@ class DecodeAccumulator {
     }
   }
 
-  // Scaling::kBlock: ends a unit; `row` is this lane's first weight row.
-  __device__ __forceinline__ void scale(const DecodeOperands<Config, kBlock>& operands, int unit, int row, int lane) {
-    float fresh[kColumns][4];
-    add_chains(fresh);
-    const float upper = operands.block_scale_b(unit, row);
-    const float lower = operands.block_scale_b(unit, row + 8);
+  // Ends a unit; `row` is this lane's first weight row. Sums of 8-bit products, whose precision within the tensor core is not
+  // that of fp32, are added to the rest here; so are those under one scale.
+  __device__ __forceinline__ void end_unit(const DecodeOperands<Config, kBlock>& operands, int unit, int row, int lane) {
+    if constexpr (kPromote) {
+      float fresh[kColumns][4];
+      add_chains(fresh);
+      const float upper = kBlock ? operands.block_scale_b(unit, row) : 1.0f;
+      const float lower = kBlock ? operands.block_scale_b(unit, row + 8) : 1.0f;
 #pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
+      for (int c = 0; c < kColumns; ++c) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const float scale = operands.block_scale_a(unit, c * 8 + (lane & 3) * 2 + e % 2) * (e < 2 ? upper : lower);
-        scaled_[c][e] = fmaf(fresh[c][e], scale, scaled_[c][e]);
+        for (int e = 0; e < 4; ++e) {
+          if constexpr (kBlock) {
+            const float scale = operands.block_scale_a(unit, c * 8 + (lane & 3) * 2 + e % 2) * (e < 2 ? upper : lower);
+            promoted_[c][e] = fmaf(fresh[c][e], scale, promoted_[c][e]);
+          } else {
+            promoted_[c][e] += fresh[c][e];
+          }
 #pragma unroll
-        for (int chain = 0; chain < kChains; ++chain) chains_[chain][c][e] = 0.0f;
+          for (int chain = 0; chain < kChains; ++chain) chains_[chain][c][e] = 0.0f;
+        }
       }
     }
   }
 
   __device__ __forceinline__ void sum(float (&total)[kColumns][4]) const {
-    if constexpr (!kBlock) {
+    if constexpr (!kPromote) {
       add_chains(total);
     } else {
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) total[c][e] = scaled_[c][e];
+        for (int e = 0; e < 4; ++e) total[c][e] = promoted_[c][e];
       }
     }
   }
@@ -75,6 +82,7 @@ class DecodeAccumulator {
  private:
   // Independent sums of a column tile, so that fewer multiplications wait for each other.
   static constexpr int kChains = kColumns == 1 ? 4 : kColumns == 2 ? 2 : 1;
+  static constexpr bool kPromote = kBlock || ptx::kNativeFp8Mma;
 
   __device__ __forceinline__ void add_chains(float (&total)[kColumns][4]) const {
 #pragma unroll
@@ -117,7 +125,7 @@ class DecodeAccumulator {
 
   uint4 a_[kColumns][2];
   float chains_[kChains][kColumns][4] = {};
-  float scaled_[kColumns][4] = {};
+  float promoted_[kColumns][4] = {};
 };
 
 }  // namespace tilewright::gemm_fp8::kernels
