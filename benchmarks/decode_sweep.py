@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from wgmma_sweep import ERROR_LIMIT, QUANT, ROTATED_BYTES, SHAPES, Args, Weight, dense, make_weight
@@ -60,6 +61,7 @@ class Harness:
         self.sms = torch.cuda.get_device_properties(0).multi_processor_count
         self.index: dict[str, int] = {}
         self.info: dict[str, Info] = {}
+        self.kept: list[torch.Tensor] = []
         for shape in range(self.lib.tw_decode_count()):
             name = self.lib.tw_decode_name(shape).decode()
             self.index[name], self.info[name] = shape, Info()
@@ -72,7 +74,7 @@ class Harness:
         nested_absmax, nested_code = w.nested or (None, None)
         return Args(
             pointer(a),
-            pointer(w.packed),
+            pointer(self.stored(w)),
             pointer(w.scales),
             pointer(nested_absmax),
             pointer(nested_code),
@@ -89,7 +91,15 @@ class Harness:
             self.sms,
             None,
             0,
+            int(w.prepacked),
         )
+
+    def stored(self, w: Weight) -> torch.Tensor:
+        """The codes in the weight's layout, kept as long as this harness."""
+        if not w.prepacked:
+            return w.packed
+        self.kept.append(w.stored)
+        return self.kept[-1]
 
     def launch(self, config: Config, args: Args) -> bool:
         """False when the shape does not take the problem; raises on any other error."""
@@ -125,9 +135,11 @@ def check_one(
     blocksize: int = 64,
     nested: bool = False,
     bias: bool = False,
+    prepacked: bool = False,
 ) -> tuple[str, float] | None:
     """What is wrong ('' when nothing) and the error; None when the shape does not take the problem."""
-    w = make_weight(n, k, quant, blocksize, nested)
+    w = make_weight(n, k, quant, blocksize, nested, prepacked)
+    h.kept.clear()
     a = torch.randn(m, k, device="cuda").to(dtype)
     b = torch.randn(n, device="cuda").to(dtype) if bias else None
     outs = []
@@ -151,9 +163,9 @@ def check_one(
     return "", error
 
 
-def check_cases(mb: int) -> list[dict[str, object]]:
+def check_cases(mb: int) -> list[dict[str, Any]]:
     bf16, fp16 = torch.bfloat16, torch.float16
-    return [
+    cases: list[dict[str, Any]] = [
         {"m": mb, "n": 256, "k": 2048, "dtype": bf16},
         {"m": 1, "n": 4096, "k": 4096, "dtype": bf16},
         {"m": mb, "n": 8192, "k": 1024, "dtype": fp16, "bias": True},
@@ -168,7 +180,9 @@ def check_cases(mb: int) -> list[dict[str, object]]:
         {"m": 4, "n": 4096, "k": 2048, "dtype": fp16, "quant": "e2m1"},
         {"m": mb, "n": 5120, "k": 13824, "dtype": bf16},
         {"m": mb, "n": 777, "k": 8192, "dtype": bf16, "blocksize": 256},
+        {"m": 1, "n": 14336, "k": 4096, "dtype": bf16},
     ]
+    return cases + [{**case, "n": -(-case["n"] // 16) * 16, "prepacked": True} for case in cases]
 
 
 def check(h: Harness, names: list[str]) -> int:
@@ -180,7 +194,7 @@ def check(h: Harness, names: list[str]) -> int:
         for case in check_cases(h.info[name].mb):
             for cluster in CLUSTERS:
                 config = Config(name, cluster, h.info[name].ring_kb)
-                result = check_one(h, config, **case)  # type: ignore[arg-type]
+                result = check_one(h, config, **case)
                 if result is None:
                     skipped += 1
                     continue
@@ -200,13 +214,15 @@ def check(h: Harness, names: list[str]) -> int:
 class Timer:
     """Cold times by graph replay: launches rotate over copies of the weights, all candidates interleaved."""
 
-    def __init__(self, h: Harness, n: int, k: int, weight: Callable[[], Weight]) -> None:
-        self.h, self.n, self.k = h, n, k
+    def __init__(self, h: Harness, n: int, k: int, weight: Callable[[], Weight], prepacked: bool) -> None:
+        self.h, self.n, self.k, self.prepacked = h, n, k, prepacked
         self.copies = max(2, min(48, math.ceil(ROTATED_BYTES / (n * k / 2 * 1.125))))
         self.weights = [weight() for _ in range(self.copies)]
 
     def graph(self, config: Config, a: torch.Tensor, out: torch.Tensor, repeats: int) -> torch.cuda.CUDAGraph | None:
         args = [self.h.args(a, self.weights[i % self.copies], out) for i in range(repeats)]
+        for arg in args:
+            arg.layout = int(self.prepacked)  # the codes are random: in both layouts the same bytes are read
         if not self.h.launch(config, args[0]):
             return None
         torch.cuda.synchronize()
@@ -250,7 +266,7 @@ def time_all(h: Harness, names: list[str], options: argparse.Namespace) -> None:
         quant, blocksize = options.quant, 16 if options.quant == "e2m1" else options.blocksize
         peer = peers[f"{n}x{k}"]
         began = time.monotonic()
-        timer = Timer(h, n, k, partial(make_weight, n, k, quant, blocksize, options.nested))
+        timer = Timer(h, n, k, partial(make_weight, n, k, quant, blocksize, options.nested), options.prepacked)
         for m in options.rows:
             configs = h.configs(m, names, options.clusters)
             times = timer.medians(configs, m, 1.3 * peer["read_us"], options.rounds)
@@ -286,6 +302,7 @@ def main() -> int:
     parser.add_argument("--quant", default="nf4", choices=sorted(QUANT))
     parser.add_argument("--blocksize", type=int, default=64)
     parser.add_argument("--nested", action="store_true")
+    parser.add_argument("--prepacked", action="store_true")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--top", type=int, default=4)
     parser.add_argument("--verbose", action="store_true")

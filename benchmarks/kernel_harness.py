@@ -22,6 +22,7 @@ class GemmArgs(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("blocksize", "dtype", "quant_type", "num_sms")),
         ("workspace", ctypes.c_void_p),
         ("workspace_bytes", ctypes.c_int64),
+        ("layout", ctypes.c_int32),
     ]
 
 
@@ -32,7 +33,8 @@ class DequantizeArgs(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("b", "scales", "nested_absmax", "nested_code", "offset")),
         ("out", ctypes.c_void_p),
         ("numel", ctypes.c_int64),
-        *((name, ctypes.c_int32) for name in ("blocksize", "dtype", "quant_type")),
+        *((name, ctypes.c_int32) for name in ("blocksize", "dtype", "quant_type", "layout")),
+        ("k", ctypes.c_int64),
     ]
 
 

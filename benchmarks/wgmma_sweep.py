@@ -73,6 +73,7 @@ class Args(ctypes.Structure):
         *[(name, ctypes.c_int32) for name in ("blocksize", "dtype", "quant_type", "num_sms")],
         ("workspace", ctypes.c_void_p),
         ("workspace_bytes", ctypes.c_int64),
+        ("layout", ctypes.c_int32),
     ]
 
 
@@ -96,7 +97,7 @@ class Info(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Weight:
-    """One packed weight of n x k elements with its scales; `dense` is its fp32 value, when wanted."""
+    """One packed weight, n x k, with its scales: `packed` as bitsandbytes orders it, `stored` in its layout."""
 
     packed: torch.Tensor
     scales: torch.Tensor
@@ -106,6 +107,14 @@ class Weight:
     k: int
     nested: tuple[torch.Tensor, torch.Tensor] | None = None
     offset: torch.Tensor | None = None
+    prepacked: bool = False
+
+    @property
+    def stored(self) -> torch.Tensor:
+        if not self.prepacked:
+            return self.packed
+        blocks = self.packed.reshape(self.n // 16, 2, 8, self.k // 64, 8, 4)
+        return blocks.permute(0, 3, 2, 5, 1, 4).contiguous()
 
 
 class Harness:
@@ -117,18 +126,22 @@ class Harness:
         self.sms = torch.cuda.get_device_properties(0).multi_processor_count
         self.names: dict[str, int] = {}
         self.info: dict[str, Info] = {}
+        self.kept: list[torch.Tensor] = []  # weights whose addresses were handed out
         for tile in range(self.lib.tw_wgmma_count()):
             name = self.lib.tw_wgmma_name(tile).decode()
             info = Info()
             self.lib.tw_wgmma_info(tile, ctypes.byref(info))
             self.names[name], self.info[name] = tile, info
+        self.half = bool(self.lib.tw_wgmma_half())  # built for fp16 too
 
     def args(self, a: torch.Tensor, w: Weight, out: torch.Tensor, bias: torch.Tensor | None = None) -> Args:
         pointer = lambda t: None if t is None else t.data_ptr()  # noqa: E731
         nested_absmax, nested_code = w.nested or (None, None)
+        stored = w.stored
+        self.kept.append(stored)
         return Args(
             pointer(a),
-            pointer(w.packed),
+            pointer(stored),
             pointer(w.scales),
             pointer(nested_absmax),
             pointer(nested_code),
@@ -145,6 +158,7 @@ class Harness:
             self.sms,
             None,
             0,
+            int(w.prepacked),
         )
 
     def launch(self, name: str, args: Args) -> None:
@@ -158,18 +172,21 @@ class Harness:
         return float(self.lib.tw_wgmma_host_ns(self.names[name], ctypes.byref(args), stream, launches)) / 1e3
 
 
-def make_weight(n: int, k: int, quant: str, blocksize: int, nested: bool = False) -> Weight:
+def make_weight(n: int, k: int, quant: str, blocksize: int, nested: bool = False, prepacked: bool = False) -> Weight:
     packed = torch.randint(0, 256, (n * k // 2,), dtype=torch.uint8, device="cuda")
     if quant == "e2m1":
         scales = torch.randint(0x20, 0x50, (n, k // 16), dtype=torch.uint8, device="cuda")
-        return Weight(packed, scales, quant, 16, n, k, None, torch.tensor(0.0173, device="cuda"))
+        return Weight(packed, scales, quant, 16, n, k, None, torch.tensor(0.0173, device="cuda"), prepacked)
     count = n * k // blocksize
     if nested:
         codes = torch.randint(0, 256, (count,), dtype=torch.uint8, device="cuda")
         outer = torch.rand(-(-count // 256), device="cuda") * 0.01 + 0.001
         table = torch.linspace(-1, 1, 256, device="cuda")
-        return Weight(packed, codes, quant, blocksize, n, k, (outer, table), torch.tensor(0.05, device="cuda"))
-    return Weight(packed, torch.rand(count, device="cuda") * 0.05 + 0.01, quant, blocksize, n, k)
+        return Weight(
+            packed, codes, quant, blocksize, n, k, (outer, table), torch.tensor(0.05, device="cuda"), prepacked
+        )
+    scales = torch.rand(count, device="cuda") * 0.05 + 0.01
+    return Weight(packed, scales, quant, blocksize, n, k, None, None, prepacked)
 
 
 def dense(w: Weight) -> torch.Tensor:
@@ -201,9 +218,11 @@ def check_one(
     blocksize: int = 64,
     nested: bool = False,
     bias: bool = False,
+    prepacked: bool = False,
 ) -> str | None:
     """A message when the tile is wrong, unstable or leaves something unwritten."""
-    w = make_weight(n, k, quant, blocksize, nested)
+    w = make_weight(n, k, quant, blocksize, nested, prepacked)
+    h.kept.clear()
     a = torch.randn(m, k, device="cuda").to(dtype)
     b = torch.randn(n, device="cuda").to(dtype) if bias else None
     outs = []
@@ -252,7 +271,10 @@ def check(h: Harness, names: list[str], passed: Path | None) -> int:
             dict(m=mt, n=2 * nt, k=1024, dtype=fp16, quant="e2m1"),
         ]
         before = failures
+        runs += [dict(run, n=-(-run["n"] // 16) * 16, prepacked=True) for run in runs]
         for run in runs:
+            if run["dtype"] is fp16 and not h.half:
+                continue
             cases += 1
             message = check_one(h, name, **run)
             if message is not None:
@@ -273,13 +295,17 @@ def check(h: Harness, names: list[str], passed: Path | None) -> int:
 
 
 class Timer:
-    """Cold times by graph replay: launches rotate over copies of the weights, all candidates interleaved."""
+    """Cold times by graph replay: launches rotate over copies of the weights, all candidates interleaved.
 
-    def __init__(self, h: Harness, n: int, k: int) -> None:
+    `TILE:p` is a tile on prepacked weights. Codes are random, so both layouts read the same bytes.
+    """
+
+    def __init__(self, h: Harness, n: int, k: int, quant: str) -> None:
         self.h, self.n, self.k = h, n, k
+        h.kept.clear()
         packed = n * k / 2 * 1.125
         self.copies = max(2, min(48, math.ceil(ROTATED_BYTES / packed)))
-        self.weights = [make_weight(n, k, "nf4", 64) for _ in range(self.copies)]
+        self.weights = [make_weight(n, k, quant, 64) for _ in range(self.copies)]
         self.dense_copies = max(2, min(48, math.ceil(ROTATED_BYTES / (n * k * 2))))
         self.dense = [torch.randn(n, k, device="cuda", dtype=torch.bfloat16) * 0.02 for _ in range(self.dense_copies)]
 
@@ -297,7 +323,9 @@ class Timer:
                     calls.append(lambda weight=weight: torch.mm(a, weight.T, out=out))
                 else:
                     args = self.h.args(a, self.weights[i % self.copies], out)
-                    calls.append(lambda name=name, args=args: self.h.launch(name, args))
+                    tile, _, layout = name.partition(":")
+                    args.layout = int(layout == "p")
+                    calls.append(lambda tile=tile, args=args: self.h.launch(tile, args))
             stream = torch.cuda.Stream()
             with torch.cuda.stream(stream):
                 calls[0]()
@@ -343,23 +371,32 @@ def candidates(h: Harness, m: int, n: int, names: list[str]) -> list[str]:
             return False
         if m <= 64:
             return bool(tile.mt == m and (blocks > slots / 5 or tile.split_k == 8))
-        return bool(m / 4 <= tile.mt <= m or (m > 256 and tile.mt >= 96)) and blocks > slots / 4
+        return bool(m / 4 <= tile.mt <= m or (m > 256 and tile.mt >= 128)) and blocks > slots / 4
 
     return [x for x in names if fits(h.info[x])]
 
 
 def time_all(
-    h: Harness, names: list[str], shapes: list[tuple[int, int]], rows: list[int], rounds: int, out: Path | None
+    h: Harness,
+    names: list[str],
+    shapes: list[tuple[int, int]],
+    rows: list[int],
+    rounds: int,
+    out: Path | None,
+    quant: str,
+    layouts: list[str],
 ) -> None:
     result: dict[str, dict[str, float]] = {}
     for n, k in shapes:
-        timer = Timer(h, n, k)
+        timer = Timer(h, n, k, quant)
         for m in rows:
-            chosen = candidates(h, m, n, names)
+            chosen = [x + layout for x in candidates(h, m, n, names) for layout in layouts]
             estimate = max(6.0, 1.6 * floor_us(m, n, k))
             times = timer.medians(["dense", *chosen], m, estimate, rounds)
             result[f"{n}x{k}|{m}"] = {"floor": floor_us(m, n, k), **times}
-            best = sorted((t, x) for x, t in times.items() if x != "dense")[:3]
+            if len(times) == 1:
+                continue
+            best = sorted((t, x) for x, t in times.items() if x != "dense")[:4]
             ranked = " ".join(f"{x}={t:.2f}" for t, x in best)
             print(
                 f"{n}x{k} m{m} floor {floor_us(m, n, k):.2f} dense {times['dense']:.2f} | "
@@ -384,9 +421,9 @@ def host(h: Harness, names: list[str]) -> None:
         torch.cuda.synchronize()
 
 
-def profile(h: Harness, names: list[str], n: int, k: int, m: int) -> None:
+def profile(h: Harness, names: list[str], n: int, k: int, m: int, prepacked: bool) -> None:
     """One launch of every tile, for a profiler to look at."""
-    w = make_weight(n, k, "nf4", 64)
+    w = make_weight(n, k, "nf4", 64, prepacked=prepacked)
     a = torch.randn(m, k, device="cuda").to(torch.bfloat16)
     out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
     for name in names:
@@ -402,6 +439,8 @@ def main() -> int:
     parser.add_argument("--shapes", default="", help="comma-separated NxK; the grid when empty")
     parser.add_argument("--rows", default="", help="comma-separated M; the grid when empty")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--quant", default="nf4", choices=["nf4", "fp4", "e2m1"])
+    parser.add_argument("--layouts", default="bp", help="b as bitsandbytes packs, p prepacked, bp both")
     parser.add_argument("--out", type=Path)
     parser.add_argument("action", choices=["check", "time", "host", "profile"])
     options = parser.parse_args()
@@ -418,9 +457,10 @@ def main() -> int:
         host(h, names)
         return 0
     if options.action == "profile":
-        profile(h, names, *shapes[0], rows[0])
+        profile(h, names, *shapes[0], rows[0], "p" in options.layouts)
         return 0
-    time_all(h, names, shapes, rows, options.rounds, options.out)
+    layouts = [{"b": "", "p": ":p"}[x] for x in options.layouts]
+    time_all(h, names, shapes, rows, options.rounds, options.out, options.quant, layouts)
     return 0
 
 

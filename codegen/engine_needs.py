@@ -16,8 +16,8 @@ MMA_FIXED_REGISTERS = 48
 """Addresses, loop state and scales of a thread of the mma_m16n8k16 kernel; an estimate."""
 SIMT_FIXED_REGISTERS = 40
 WGMMA_FIXED_REGISTERS = 64
-WGMMA_BYTE_TABLE = 256 * 256
-"""wgmma: one row of 256 bytes for each value of a byte."""
+WGMMA_BYTE_TABLES = (256 * 256, 256 * 128)
+"""wgmma: a row for each value of a byte, 256 bytes apart or, where those do not fit, 128."""
 
 
 def needs_stated(tile: TileBase) -> Needs:
@@ -96,10 +96,14 @@ def _wgmma_smem(tile: WgmmaTile) -> int:
     """Mirrors gemm_4bit/wgmma_smem.h: ring (under which the exchange of split K lies), output, tables, barriers."""
     ring = tile.stages * (tile.mt * tile.kc * 2 + tile.nt * tile.kc // 2)
     exchange = tile.mt * tile.nt * 4 if tile.split_k > 1 else 0
-    output_rows = next(rows for rows in (64, 32, 16) if tile.mt % rows == 0 or rows == 16)
+    most_rows = 32 if tile.occupancy > 1 or tile.mt >= 192 else 64
+    output_rows = next(rows for rows in (64, 32, 16) if rows <= most_rows and tile.mt % rows == 0 or rows == 16)
     output = tile.nt // 64 * output_rows * 128
-    tables = (WGMMA_BYTE_TABLE if tile.lut_parts else 0) + 64 + 256 * 4
-    return max(ring, exchange) + output + tables + 2 * tile.stages * 8 + 1 * KIB
+    others = max(ring, exchange) + output + 64 + 256 * 4 + 2 * tile.stages * 8 + 1 * KIB
+    if not tile.lut_parts:
+        return others
+    roomy, compact = WGMMA_BYTE_TABLES
+    return others + (roomy if (others + roomy) * tile.occupancy <= 227 * KIB else compact)
 
 
 def _wgmma_contradictions(tile: WgmmaTile) -> Iterator[str]:

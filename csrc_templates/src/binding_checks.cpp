@@ -79,6 +79,13 @@ bool check_scales(const char* op, const Weight& w) {
          expect_absent(op, w.offset, "without nested_absmax");
 }
 
+bool check_layout(const char* op, const Weight& w) {
+  if (w.b.dim != 3 || (w.b.sizes[0] * 16 == w.n && w.b.sizes[1] * 64 == w.k && w.b.sizes[2] == 512)) return true;
+  return fail("%s: b has shape [%" PRId64 ", %" PRId64 ", %" PRId64 "]; in three dimensions it is prepacked, [n / 16, k / 64, "
+              "512] with n a multiple of 16 and k of 64, and n=%" PRId64 ", k=%" PRId64,
+              op, w.b.sizes[0], w.b.sizes[1], w.b.sizes[2], w.n, w.k);
+}
+
 }  // namespace
 
 bool same_device(const char* op, const View& anchor, const View& view) {
@@ -104,7 +111,8 @@ bool expect_numel(const char* op, const View& view, int64_t numel, const char* m
 
 bool check_weight(const char* op, const Weight& w) {
   return check_shape(op, w) && expect_dtype(op, w.b, shim.dtype_u8) &&
-         expect_numel(op, w.b, (w.n * w.k + 1) / 2, "ceil(n * k / 2) bytes, two codes each") && check_scales(op, w) &&
+         expect_numel(op, w.b, (w.n * w.k + 1) / 2, "ceil(n * k / 2) bytes, two codes each") &&
+         check_layout(op, w) && check_scales(op, w) &&
          same_device(op, w.b, w.absmax) && same_device(op, w.b, w.nested_absmax) &&
          same_device(op, w.b, w.nested_code) && same_device(op, w.b, w.offset);
 }

@@ -4,6 +4,7 @@
 
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
 
 #include "binding_control.h"
 #include "binding_device.h"
@@ -99,6 +100,12 @@ bool apply_force(int forced, Arch arch, const Problem& problem, Decision& decisi
   return true;
 }
 
+// The engines that take prepacked weights; where the rules choose another, the weight is dequantised.
+bool takes_prepacked(Tile tile) {
+  const char* engine = engine_name(static_cast<gemm_4bit::Engine>(kTiles[static_cast<int>(tile)].engine));
+  return std::strcmp(engine, "decode") == 0 || std::strcmp(engine, "wgmma") == 0;
+}
+
 struct Call {
   Device device;
   Problem problem{};
@@ -142,6 +149,13 @@ bool decide(const Gemm4bitInputs& in, int64_t m, DType dtype, Call& call) {
   }
   call.forced = forced_tile();
   if (call.forced != kForceNothing && !apply_force(call.forced, arch, call.problem, call.decision)) return false;
+  if (w.layout() == WeightLayout::kPrepacked && call.decision.path == Path::kCustom &&
+      !takes_prepacked(call.decision.tile)) {
+    if (call.forced != kForceNothing) {
+      return fail("gemm_4bit: the forced tile %s does not take prepacked weights", tile_name(call.decision.tile));
+    }
+    call.decision.path = Path::kFallback;
+  }
   const bool custom = call.decision.path == Path::kCustom;
   record_decision({0, m, w.n, w.k, in.a.device, static_cast<int32_t>(arch), custom ? 1 : 0,
                    custom ? static_cast<int32_t>(call.decision.tile) : -1,
@@ -169,6 +183,7 @@ Gemm4bitArgs kernel_args(const Gemm4bitInputs& in, const Rows& rows, const Call&
   args.dtype = call.problem.dtype;
   args.quant_type = call.problem.quant_type;
   args.num_sms = call.device.num_sms;
+  args.layout = w.layout();
   return args;
 }
 

@@ -7,10 +7,13 @@
 
 namespace tilewright::binding {
 
-// The packed weight of logical shape [n, k] with everything that is needed to dequantise it.
+// The packed weight of logical shape [n, k] with everything that is needed to dequantise it. Codes in a tensor of three
+// dimensions are prepacked: [n / 16, k / 64, 512].
 struct Weight {
   View b{"b"}, absmax{"absmax"}, nested_absmax{"nested_absmax"}, nested_code{"nested_code"}, offset{"offset"};
   int64_t n = 0, k = 0, blocksize = 0, quant_type = 0;
+
+  WeightLayout layout() const { return b.dim == 3 ? WeightLayout::kPrepacked : WeightLayout::kBitsandbytes; }
 };
 
 struct Gemm4bitInputs {

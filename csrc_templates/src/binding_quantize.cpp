@@ -75,9 +75,11 @@ bool launch_dequantize_4bit(const Weight& w, DType dtype, void* out, void* strea
   args.offset = static_cast<const float*>(w.offset.data);
   args.out = out;
   args.numel = w.n * w.k;
+  args.k = w.k;
   args.blocksize = static_cast<int32_t>(w.blocksize);
   args.dtype = dtype;
   args.quant_type = static_cast<QuantType>(w.quant_type);
+  args.layout = w.layout();
   const cudaError_t error = enqueue_dequantize_4bit(args, static_cast<cudaStream_t>(stream));
   if (error == cudaSuccess) return true;
   (void)cudaGetLastError();

@@ -17,6 +17,7 @@ from .explain import Reasons, explain
 from .fp8 import dequantize_fp8, gemm_fp8, gemm_fp8_grouped, quantize_fp8, scaled_mm
 from .gemm import dequantize_4bit, gemm_4bit, quantize_4bit
 from .info import build_info
+from .layout import can_prepack, prepack, unpack
 from .linear import Linear4bit
 from .linear_fp8 import LinearFP8, LinearNVFP4
 from .nvfp4 import NVFP4Tensor, dequantize_nvfp4, gemm_nvfp4, quantize_nvfp4
@@ -35,6 +36,7 @@ __all__ = [
     "TunedTableError",
     "__version__",
     "build_info",
+    "can_prepack",
     "checkpoint",
     "convert",
     "dequantize_4bit",
@@ -48,10 +50,12 @@ __all__ = [
     "gemm_nvfp4",
     "last_decision",
     "load_tuned",
+    "prepack",
     "quantize_4bit",
     "quantize_fp8",
     "quantize_nvfp4",
     "scaled_mm",
+    "unpack",
 ]
 
 

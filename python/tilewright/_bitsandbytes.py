@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from . import formats
+from . import formats, layout
 from ._errors import CheckpointError, unknown_keys
 from .linear import Linear4bit
 from .state import QuantState
@@ -78,7 +78,7 @@ def write(layer: Linear4bit, prefix: str = "", dtype: torch.dtype | None = None)
     storage = torch.uint8 if record is None else record.storage
     fields = _fields(layer, _dtype_name(layer, record, dtype))
     values = formats.get_format(layer.quant_type).values
-    out = {"weight": layer.weight.reshape(-1).view(storage).reshape(-1, 1)}
+    out = {"weight": layout.unpack(layer.weight).reshape(-1).view(storage).reshape(-1, 1)}
     if layer.bias is not None:
         out["bias"] = layer.bias.detach()
     out["weight.absmax"] = layer.absmax

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from . import formats
+from . import formats, layout
 
 _MAX_ELEMENTS = 1 << 40
 OptionalTensor = torch.Tensor | None
@@ -32,6 +32,7 @@ def check_weight(
     torch._check(n * k <= _MAX_ELEMENTS, lambda: f"{op}: n={n}, k={k}; allowed: n >= 0, k >= 1, n * k <= 2**40")
     check_dtype(op, "b", b, (torch.uint8,))
     check_numel(op, "b", b, (n * k + 1) // 2, "ceil(n * k / 2) bytes, two codes each")
+    _check_layout(op, b, n, k)
     blocks = (n * k + blocksize - 1) // blocksize
     if quant_type == 2:
         check_dtype(op, "absmax", absmax, (torch.uint8, torch.float8_e4m3fn))
@@ -79,6 +80,20 @@ def _check_format(op: str, k: int, blocksize: int, quant_type: int) -> None:
     torch._check(blocksize in fmt.blocksizes, lambda: f"{op}: blocksize={blocksize}; allowed for {fmt.name}: {sizes}")
     if quant_type == 2:
         torch._check(k % 16 == 0, lambda: f"{op}: k={k}; e2m1 needs a multiple of 16")
+
+
+def _check_layout(op: str, b: torch.Tensor, n: int, k: int) -> None:
+    if not layout.is_prepacked(b):
+        return
+    groups, blocks, size = b.shape
+    fits = groups * layout.ROWS == n and blocks * layout.K == k and size == layout.BLOCK_BYTES
+    torch._check(
+        fits,
+        lambda: (
+            f"{op}: b has shape [{groups}, {blocks}, {size}]; in three dimensions it is prepacked, [n / 16, k / 64,"
+            f" 512] with n a multiple of 16 and k of 64, and n={n}, k={k}"
+        ),
+    )
 
 
 def _check_absmax(

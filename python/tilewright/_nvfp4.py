@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import torch
 
+from . import layout
 from ._errors import CheckpointError, unknown_keys
 from .linear import Linear4bit
 from .state import QuantState
@@ -104,7 +105,7 @@ def write(layer: Linear4bit, prefix: str, naming: Naming | None) -> dict[str, to
         naming = COMPRESSED_TENSORS if record is None else record.naming
     N, K = layer.out_features, layer.in_features
     out = {
-        naming.codes: layer.weight.reshape(N, K // 2),
+        naming.codes: layout.unpack(layer.weight).reshape(N, K // 2),
         "weight_scale": layer.absmax.view(torch.float8_e4m3fn).reshape(N, K // 16),
         naming.global_scale: _stored(layer.offset, record, naming),
     }

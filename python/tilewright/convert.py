@@ -51,15 +51,17 @@ def convert(
     nested: bool = False,
     include: str | Iterable[str] | None = None,
     exclude: str | Iterable[str] = (),
+    prepack: bool = False,
     scaling: str = "row",
 ) -> ConvertReport:
     """Replaces the torch.nn.Linear layers of `model` by Linear4bit, LinearFP8 or LinearNVFP4, in place.
 
-    format: "4bit", weights alone, with quant_type, blocksize and nested; "fp8", weights and activations, with
+    format: "4bit", weights alone, with quant_type, blocksize, nested and prepack; "fp8", weights and activations, with
     scaling ("tensor", "row" or "block"); "nvfp4", weights and activations.
     include, exclude: patterns of module names, as in the shell ("*.mlp.*"); a layer is converted when it matches one
     of `include` (None: all) and none of `exclude`. A layer called lm_head is left alone unless `include` names it, and
     so are layers whose weight is tied to another module, subclasses of torch.nn.Linear, and layers with hooks.
+    prepack: keep the codes in the order that Hopper's kernels read fastest, where the shape allows it.
     ValueError for a wrong option, for a pattern that matches no module, and for a model that is one linear layer.
     """
     _check_options(format, quant_type, blocksize, nested, scaling)
@@ -81,7 +83,9 @@ def convert(
         elif format == "nvfp4":
             layer = LinearNVFP4.from_linear(module)
         else:
-            layer = Linear4bit.from_linear(module, quant_type=quant_type, blocksize=blocksize, nested=nested)
+            layer = Linear4bit.from_linear(
+                module, quant_type=quant_type, blocksize=blocksize, nested=nested, prepack=prepack
+            )
         layer.train(module.training)
         if layer.bias is not None and module.bias is not None:
             layer.bias.requires_grad_(module.bias.requires_grad)

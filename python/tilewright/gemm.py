@@ -42,7 +42,7 @@ def quantize_4bit(
 
 
 def dequantize_4bit(packed: torch.Tensor, state: QuantState, *, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """The weight [N, K] in `dtype` (float16, bfloat16 or float32)."""
+    """The weight [N, K] in `dtype` (float16, bfloat16 or float32), from codes in either layout."""
     N, K = state.shape
     result: torch.Tensor = _dequantize_op(
         packed,
@@ -64,6 +64,7 @@ def gemm_4bit(
 ) -> torch.Tensor:
     """x [..., K] times the quantised weight [N, K] transposed, plus bias [N]; the result is [..., N] in x's dtype.
 
+    The codes are as `quantize_4bit` packs them, or prepacked.
     Accumulates in fp32 and rounds once. Under autocast x and bias are cast as torch.nn.functional.linear casts
     them. Gradients flow to x and bias; the weight is a constant. RuntimeError names the argument that does not fit,
     before anything is launched.

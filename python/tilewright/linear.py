@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from . import layout
 from .gemm import gemm_packed, quantize_4bit
 from .state import QuantState
 
@@ -19,6 +20,9 @@ class Linear4bit(torch.nn.Module):
     Make one with `Linear4bit.from_linear`. The packed codes and the scales are buffers: they move with the module
     and are part of its state_dict, and `half()`, `bfloat16()` or `to(dtype)` change the bias only. The weight is
     not trained.
+
+    prepack: keep the codes in the order that Hopper's kernels read fastest, where the shape allows it (see
+    `tilewright.prepack`). A state_dict holds them as `quantize_4bit` packs them either way.
     """
 
     weight: torch.Tensor
@@ -28,7 +32,9 @@ class Linear4bit(torch.nn.Module):
     offset: torch.Tensor | None
     bias: torch.nn.Parameter | None
 
-    def __init__(self, packed: torch.Tensor, state: QuantState, bias: torch.Tensor | None = None) -> None:
+    def __init__(
+        self, packed: torch.Tensor, state: QuantState, bias: torch.Tensor | None = None, *, prepack: bool = False
+    ) -> None:
         super().__init__()
         self.out_features, self.in_features = state.shape
         self.quant_type = state.quant_type
@@ -38,6 +44,8 @@ class Linear4bit(torch.nn.Module):
         for name in _SCALES:
             self.register_buffer(name, getattr(state, name))
         self.register_parameter("bias", None if bias is None else torch.nn.Parameter(bias.detach().clone()))
+        if prepack:
+            self.prepack()
 
     @classmethod
     def from_linear(
@@ -47,10 +55,17 @@ class Linear4bit(torch.nn.Module):
         quant_type: str = "nf4",
         blocksize: int | None = None,
         nested: bool = False,
+        prepack: bool = False,
     ) -> Linear4bit:
         """Quantises the weight of `linear`; its bias is copied, on the same device and in the same dtype."""
         packed, state = quantize_4bit(linear.weight.detach(), quant_type=quant_type, blocksize=blocksize, nested=nested)
-        return cls(packed, state, linear.bias)
+        return cls(packed, state, linear.bias, prepack=prepack)
+
+    def prepack(self) -> Linear4bit:
+        """Puts the codes in the order that Hopper's kernels read fastest, where the shape allows it; returns self."""
+        if layout.can_prepack(self.out_features, self.in_features):
+            self.weight = layout.prepack(self.weight, self.out_features, self.in_features)
+        return self
 
     @property
     def state(self) -> QuantState:
@@ -89,6 +104,18 @@ class Linear4bit(torch.nn.Module):
             f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
             f"quant_type={self.quant_type}, blocksize={self.blocksize}, nested={self.nested_absmax is not None}"
         )
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + "weight"] = layout.unpack(destination[prefix + "weight"])
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        name = prefix + "weight"
+        given = state_dict.get(name)
+        wanted = layout.is_prepacked(self.weight)
+        if given is not None and wanted and given.numel() == self.weight.numel():
+            state_dict = {**state_dict, name: layout.prepack(given, self.out_features, self.in_features)}
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
         # half() and to(dtype) would round the scales: after the move they are put back in their own dtype.

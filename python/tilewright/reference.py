@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from . import formats
+from . import formats, layout
 
 _CHUNK_ELEMENTS = 1 << 22
 
@@ -39,13 +39,13 @@ def dequantize(
     nested: tuple[torch.Tensor, torch.Tensor] | None = None,
     offset: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The [N, K] weight in `dtype`. `nested` is (nested_absmax fp32, nested_code fp32[256])."""
+    """The [N, K] weight in `dtype`, from codes in either layout. `nested`: (nested_absmax, nested_code [256]), fp32."""
     fmt = formats.FORMATS[quant_type]
     values = formats.table(fmt.values, packed.device)
     block_scales = _block_scales(scales, quant_type, nested, offset)
     numel = shape[0] * shape[1]
     out = torch.empty(numel, dtype=dtype, device=packed.device)
-    packed = packed.reshape(-1)
+    packed = layout.unpack(packed).reshape(-1)
     step = max(_CHUNK_ELEMENTS // blocksize, 1) * blocksize
     for start in range(0, numel, step):
         stop = min(start + step, numel)

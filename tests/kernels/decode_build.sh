@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the decode harness (libtilewright_decode.so) for sm_90a into DIR, JOBS translation units at a time.
-# usage: decode_build.sh DIR [JOBS]    NVCC names the compiler.
+# usage: decode_build.sh DIR [JOBS]    NVCC names the compiler, DEFINES adds flags such as -DTILEWRIGHT_BF16_ONLY.
 set -eu
 dir=$1
 jobs=${2:-2}
@@ -8,7 +8,7 @@ here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$dir"
 export nvcc="${NVCC:-nvcc}" dir here
 export flags="-std=c++17 -O3 -I$here/../../csrc_templates/include -gencode arch=compute_90a,code=sm_90a -cudart static
-  -Xcompiler=-fPIC,-Wall,-Wextra,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics"
+  ${DEFINES:-} -Xcompiler=-fPIC,-Wall,-Wextra,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics"
 printf '%s\n' 0 1 2 3 | xargs -P "$jobs" -I {} sh -c '$nvcc $flags -Xptxas -v -DTILEWRIGHT_GROUP={} \
   -c "$here/decode_harness.cu" -o "$dir/decode_{}.o" 2>"$dir/decode_{}.log" || { cat "$dir/decode_{}.log"; exit 1; }'
 $nvcc $flags -x cu -c "$here/decode_entry.cpp" -o "$dir/decode_entry.o"

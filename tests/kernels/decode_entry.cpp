@@ -32,7 +32,9 @@ int tw_decode_launch(int shape, const tilewright::Gemm4bitArgs* args, int cluste
                      void* stream) {
   const DecodeEntry* entry = entry_of(shape);
   if (entry == nullptr || args->dtype == tilewright::DType::kF32) return cudaErrorInvalidValue;
-  return entry->launch[static_cast<int>(args->dtype)](*args, {cluster, ring_kb, per_sm}, static_cast<cudaStream_t>(stream));
+  const auto launch = entry->launch[static_cast<int>(args->dtype)];
+  if (launch == nullptr) return cudaErrorNotSupported;
+  return launch(*args, {cluster, ring_kb, per_sm}, static_cast<cudaStream_t>(stream));
 }
 
 const char* tw_decode_error(int error) { return cudaGetErrorName(static_cast<cudaError_t>(error)); }

@@ -18,8 +18,16 @@ int ring_limit() {
   {#id,                                                                                      \
    {mb, kb, warps_k, warps_n, lut, occupancy,                                                \
     ring_limit<DecodeShape<__half, mb, kb, warps_k, warps_n, lut, occupancy>>()},            \
-   {&launch_decode_shape<DecodeShape<__half, mb, kb, warps_k, warps_n, lut, occupancy>>,     \
+   {TILEWRIGHT_HALF(mb, kb, warps_k, warps_n, lut, occupancy),                               \
     &launch_decode_shape<DecodeShape<__nv_bfloat16, mb, kb, warps_k, warps_n, lut, occupancy>>}},
+
+// -DTILEWRIGHT_BF16_ONLY builds half as much, for sweeps.
+#ifdef TILEWRIGHT_BF16_ONLY
+#define TILEWRIGHT_HALF(mb, kb, warps_k, warps_n, lut, occupancy) nullptr
+#else
+#define TILEWRIGHT_HALF(mb, kb, warps_k, warps_n, lut, occupancy) \
+  &launch_decode_shape<DecodeShape<__half, mb, kb, warps_k, warps_n, lut, occupancy>>
+#endif
 
 #define TILEWRIGHT_JOIN_(a, b) a##b
 #define TILEWRIGHT_JOIN(a, b) TILEWRIGHT_JOIN_(a, b)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the wgmma harness (libtilewright_wgmma.so) for sm_90a into DIR, JOBS translation units at a time.
-# usage: wgmma_build.sh DIR [JOBS]    NVCC names the compiler.
+# usage: wgmma_build.sh DIR [JOBS]    NVCC names the compiler, DEFINES adds flags such as -DTILEWRIGHT_BF16_ONLY.
 set -eu
 dir=$1
 jobs=${2:-2}
@@ -8,7 +8,7 @@ here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$dir"
 export nvcc="${NVCC:-nvcc}" dir here
 export flags="-std=c++17 -O3 -I$here/../../csrc_templates/include -gencode arch=compute_90a,code=sm_90a -cudart static
-  -Xcompiler=-fPIC,-Wall,-Wextra,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics"
+  ${DEFINES:-} -Xcompiler=-fPIC,-Wall,-Wextra,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics"
 printf '%s\n' 0 1 2 3 | xargs -P "$jobs" -I {} sh -c '$nvcc $flags -Xptxas -v -DTILEWRIGHT_GROUP={} \
   -c "$here/wgmma_harness.cu" -o "$dir/wgmma_{}.o" 2>"$dir/wgmma_{}.log" || { cat "$dir/wgmma_{}.log"; exit 1; }'
 $nvcc $flags -x cu -c "$here/wgmma_entry.cpp" -o "$dir/wgmma_entry.o"

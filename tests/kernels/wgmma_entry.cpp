@@ -30,12 +30,16 @@ int tw_wgmma_count() {
 
 const char* tw_wgmma_name(int tile) { return entry_of(tile)->name; }
 
+int tw_wgmma_half() { return entry_of(0)->launch[0] != nullptr; }
+
 void tw_wgmma_info(int tile, tilewright::test::WgmmaTileInfo* info) { *info = entry_of(tile)->info; }
 
 int tw_wgmma_launch(int tile, const tilewright::Gemm4bitArgs* args, void* stream) {
   const WgmmaEntry* entry = entry_of(tile);
   if (entry == nullptr || args->dtype == tilewright::DType::kF32) return cudaErrorInvalidValue;
-  return entry->launch[static_cast<int>(args->dtype)](*args, static_cast<cudaStream_t>(stream));
+  const auto launch = entry->launch[static_cast<int>(args->dtype)];
+  if (launch == nullptr) return cudaErrorNotSupported;
+  return launch(*args, static_cast<cudaStream_t>(stream));
 }
 
 // Host nanoseconds per launch, or minus a cudaError_t value. `launches` stays under the queue's length.

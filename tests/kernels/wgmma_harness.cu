@@ -25,8 +25,15 @@ namespace {
 #define TILEWRIGHT_WGMMA_ENTRY(id, mt, nt, kc, stages, cluster_n, split_k, occupancy, lut_parts, group_parts) \
   {#id,                                                                                                       \
    {mt, nt, kc, stages, cluster_n, split_k, occupancy, lut_parts, group_parts, smem_bytes<Tile_##id>()},      \
-   {&EngineLauncher<Engine::kWgmma>::launch<Gemm4bitConfig<Tile_##id, __half>>,                               \
+   {TILEWRIGHT_HALF(id),                                                                                      \
     &EngineLauncher<Engine::kWgmma>::launch<Gemm4bitConfig<Tile_##id, __nv_bfloat16>>}},
+
+// -DTILEWRIGHT_BF16_ONLY builds half as much, for sweeps.
+#ifdef TILEWRIGHT_BF16_ONLY
+#define TILEWRIGHT_HALF(id) nullptr
+#else
+#define TILEWRIGHT_HALF(id) &EngineLauncher<Engine::kWgmma>::launch<Gemm4bitConfig<Tile_##id, __half>>
+#endif
 
 #define TILEWRIGHT_JOIN_(a, b) a##b
 #define TILEWRIGHT_JOIN(a, b) TILEWRIGHT_JOIN_(a, b)

@@ -39,14 +39,16 @@ __device__ __forceinline__ void decode_run(const DecodeParams& params, const Dec
   activations.load(params, block.first_block + first, count, lane);
 
   const int tile_row = warp_n * 16 + (lane >> 2);
-  const int lane_bytes = (lane & 3) * (kKind == DecodeKind::kBlock32 ? 4 : 8);
+  const int lane_bytes = Shape::kPrepacked ? warp_n * 16 * params.weight_stride + first * kPrepackedBlockBytes + lane * 16
+                                           : tile_row * params.weight_stride + first * kDecodeStepBytes +
+                                                 (lane & 3) * (kKind == DecodeKind::kBlock32 ? 4 : 8);
   const int rounds = block.rounds();
   DecodeRing stage, slot{0, 1};
 #pragma unroll 1
   for (int round = 0; round < rounds; ++round) {
     const int row = block.first_row + round * Shape::kStageRows + tile_row;
     ptx::mbarrier_wait(block.full(stage.index), stage.phase);
-    const uint32_t codes = block.stage(params, stage.index) + tile_row * params.weight_stride + first * kDecodeStepBytes + lane_bytes;
+    const uint32_t codes = block.stage(params, stage.index) + lane_bytes;
     const uint32_t scale_rows = block.scales(params, stage.index) + tile_row * params.scale_stride;
     const uint32_t scale_addresses[2] = {
         scale_rows + (static_cast<uint32_t>(DecodeScaleSpan<Shape, kKind>(params, block, row).begin) & 15u),
@@ -56,7 +58,7 @@ __device__ __forceinline__ void decode_run(const DecodeParams& params, const Dec
     scales.load(params, scale_addresses, row, block.first_block, block.first_block + first, count,
                 block.base + DecodeSmem<Shape>::kNestedOffset, lane);
     float acc[Shape::kColumnTiles][4];
-    decode_tile<Shape, kKind>(acc, {codes, codes + 8 * params.weight_stride}, activations, scales, expander);
+    decode_tile<Shape, kKind>(acc, {codes, codes + 8 * params.weight_stride}, count, activations, scales, expander);
     __syncwarp();
     if (lane == 0) ptx::mbarrier_arrive(block.empty(stage.index));
     ptx::mbarrier_wait(block.partial_empty(slot.index), slot.phase);
@@ -193,14 +195,26 @@ cudaError_t launch_decode_kind(const Gemm4bitArgs& args, DecodeParams params, co
   }
   clusters *= tuning.per_sm;
   if (clusters < 1) return cudaErrorInvalidValue;
-  const int64_t units = host::ceil_div(args.n, kernels::kDecodeRowUnit);
+  const int64_t units = host::ceil_div(args.n, kernels::kDecodeRowUnit<Shape>);
   params.clusters = units < clusters ? static_cast<int>(units) : clusters;
   const host::ClusterLaunch launch{dim3(params.clusters * tuning.cluster), dim3(Shape::kThreads), smem,
                                    static_cast<unsigned>(tuning.cluster), true};
   return host::launch_cluster_kernel(kernel, launch, stream, params, tuning.cluster);
 }
 
-// cudaErrorNotSupported: M above kMb, K no multiple of 64 or of the blocksize, or too long for the tile's warps.
+template <class Shape>
+cudaError_t launch_decode_layout(const Gemm4bitArgs& args, const DecodeParams& params, const DecodeTuning& tuning,
+                                 cudaStream_t stream) {
+  using kernels::DecodeKind;
+  if (args.quant_type == QuantType::kE2m1) return launch_decode_kind<Shape, DecodeKind::kE2m1>(args, params, tuning, stream);
+  if (args.blocksize == 32) return launch_decode_kind<Shape, DecodeKind::kBlock32>(args, params, tuning, stream);
+  if (args.nested_absmax != nullptr) {
+    return launch_decode_kind<Shape, DecodeKind::kBlock64Nested>(args, params, tuning, stream);
+  }
+  return launch_decode_kind<Shape, DecodeKind::kBlock64>(args, params, tuning, stream);
+}
+
+// cudaErrorNotSupported: prepacked weights of N no multiple of 16, M above kMb, K no multiple of 64 or of the blocksize, or too long for the tile's warps.
 template <class Shape>
 cudaError_t launch_decode_shape(const Gemm4bitArgs& args, const DecodeTuning& tuning, cudaStream_t stream) {
   if (const cudaError_t error = host::check_gemm_4bit(args, ElementTraits<typename Shape::Element>::kDType);
@@ -209,6 +223,7 @@ cudaError_t launch_decode_shape(const Gemm4bitArgs& args, const DecodeTuning& tu
   }
   if (args.m == 0 || args.n == 0) return cudaSuccess;
   if (args.m > Shape::kMb || args.k % 64 != 0 || args.k == 0 || args.k % args.blocksize != 0) return cudaErrorNotSupported;
+  if (args.layout == WeightLayout::kPrepacked && args.n % kPrepackedRows != 0) return cudaErrorNotSupported;
   if (args.n > (int64_t{1} << 30) || args.k > (int64_t{1} << 24)) return cudaErrorNotSupported;
   if (!host::is_aligned(args.a, 16) || args.lda % 8 != 0 || !host::is_aligned(args.b, 16) ||
       !host::is_aligned(args.scales, 16)) {
@@ -234,12 +249,9 @@ cudaError_t launch_decode_shape(const Gemm4bitArgs& args, const DecodeTuning& tu
   for (int size = 64; size < args.blocksize; size *= 2) ++params.block_shift;
   params.quant_type = args.quant_type;
   if (!plan_decode_stages<Shape>(args, tuning, params)) return cudaErrorNotSupported;
-  if (e2m1) return launch_decode_kind<Shape, kernels::DecodeKind::kE2m1>(args, params, tuning, stream);
-  if (args.blocksize == 32) return launch_decode_kind<Shape, kernels::DecodeKind::kBlock32>(args, params, tuning, stream);
-  if (args.nested_absmax != nullptr) {
-    return launch_decode_kind<Shape, kernels::DecodeKind::kBlock64Nested>(args, params, tuning, stream);
-  }
-  return launch_decode_kind<Shape, kernels::DecodeKind::kBlock64>(args, params, tuning, stream);
+  return args.layout == WeightLayout::kPrepacked
+             ? launch_decode_layout<DecodePrepacked<Shape>>(args, params, tuning, stream)
+             : launch_decode_layout<Shape>(args, params, tuning, stream);
 }
 
 // Carries the tile in its name, so that a kernel in the binary says which tile it is.

@@ -14,7 +14,9 @@
 
 namespace tilewright::kernels {
 
-constexpr int kDecodeRowUnit = 8;  // rows are shared out among clusters in groups of this many
+// Rows are shared out among clusters in groups of this many.
+template <class Shape>
+constexpr int kDecodeRowUnit = Shape::kPrepacked ? kPrepackedRows : 8;
 
 // What a block has to do, and where its shared memory lies.
 template <class Shape>
@@ -28,9 +30,10 @@ struct DecodeBlock {
   __device__ __forceinline__ DecodeBlock(const DecodeParams& params, uint32_t shared, int size) : base(shared), cluster_size(size) {
     rank = size > 1 ? static_cast<int>(ptx::cluster_block_rank()) : 0;
     const int cluster = static_cast<int>(blockIdx.x) / size;
-    const int64_t units = (params.n + kDecodeRowUnit - 1) / kDecodeRowUnit;
-    first_row = static_cast<int>(units * cluster / params.clusters) * kDecodeRowUnit;
-    end_row = min(params.n, static_cast<int>(units * (cluster + 1) / params.clusters) * kDecodeRowUnit);
+    constexpr int kUnit = kDecodeRowUnit<Shape>;
+    const int64_t units = (params.n + kUnit - 1) / kUnit;
+    first_row = static_cast<int>(units * cluster / params.clusters) * kUnit;
+    end_row = min(params.n, static_cast<int>(units * (cluster + 1) / params.clusters) * kUnit);
     first_block = params.blocks * rank / size;
     end_block = params.blocks * (rank + 1) / size;
   }
@@ -128,12 +131,13 @@ __device__ __forceinline__ void decode_init_barriers(const DecodeParams& params,
   __syncwarp();
 }
 
-// The warp that loads codes, a row of the block's part of k at a time, as stages fall free.
+// The warp that loads codes as stages fall free: at a time, the block's part of k of one row, or of 16 prepacked ones.
 template <class Shape>
 __device__ __forceinline__ void decode_load_codes(const DecodeParams& params, const DecodeBlock<Shape>& block) {
-  const int row_bytes = (block.end_block - block.first_block) * kDecodeStepBytes;
-  const int64_t pitch = static_cast<int64_t>(params.blocks) * kDecodeStepBytes;
-  const uint8_t* codes = params.b + block.first_row * pitch + block.first_block * kDecodeStepBytes;
+  constexpr int kRows = Shape::kPrepacked ? kPrepackedRows : 1;
+  const int piece_bytes = (block.end_block - block.first_block) * kDecodeStepBytes * kRows;
+  const int64_t pitch = static_cast<int64_t>(params.blocks) * kDecodeStepBytes * kRows;
+  const uint8_t* codes = params.b + block.first_row / kRows * pitch + block.first_block * kDecodeStepBytes * kRows;
   const int rounds = block.rounds();
   DecodeRing ring{0, 1};
 #pragma unroll 1
@@ -144,16 +148,17 @@ __device__ __forceinline__ void decode_load_codes(const DecodeParams& params, co
       const uint32_t barrier = block.full(ring.index);
       uint32_t target = block.stage(params, ring.index);
       const uint8_t* source = codes;
-      ptx::mbarrier_arrive_expect(barrier, rows * row_bytes);
+      const int pieces = rows / kRows;
+      ptx::mbarrier_arrive_expect(barrier, pieces * piece_bytes);
 #pragma unroll 8
-      for (int r = 0; r < rows; ++r) {
-        ptx::bulk_load(target, source, row_bytes, barrier);
-        target += params.weight_stride;
+      for (int piece = 0; piece < pieces; ++piece) {
+        ptx::bulk_load(target, source, piece_bytes, barrier);
+        target += params.weight_stride * kRows;
         source += pitch;
       }
     }
     __syncwarp();
-    codes += Shape::kStageRows * pitch;
+    codes += Shape::kStageRows / kRows * pitch;
     ring.advance(params.stages);
   }
   decode_finish_loads(block.cluster_size);

@@ -19,6 +19,7 @@ struct DecodeShape {
   static constexpr int kWarpsN = warps_n;
   static constexpr int kLut = lut;  // quarters of the codes that a table in shared memory expands; permutes do the rest
   static constexpr int kOccupancy = occupancy;
+  static constexpr bool kPrepacked = false;
 
   static constexpr int kColumnTiles = kMb / 8;
   static constexpr int kWarps = kWarpsK * kWarpsN;
@@ -36,6 +37,12 @@ struct DecodeShape {
   static constexpr int kServiceRegisters = kEntryRegisters < 128 ? 48 : 56;
   static constexpr int kSpareRegisters = (kEntryRegisters - kServiceRegisters) * 4 / kWarps;
   static constexpr int kWorkRegisters = (kEntryRegisters + kSpareRegisters) / 8 * 8;
+};
+
+// The same for prepacked weights.
+template <class Shape>
+struct DecodePrepacked : Shape {
+  static constexpr bool kPrepacked = true;
 };
 
 // The part that is chosen at launch.

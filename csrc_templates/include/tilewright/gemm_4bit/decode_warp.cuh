@@ -2,12 +2,14 @@
 //
 // The weight is the 16-row operand of mma.m16n8k16, A the 8-column one. Both sides agree on an order of k in which the
 // codes that a lane needs lie side by side: of each 64 in k, lane t of a quad owns 16 t .. 16 t + 15 (blocksize 32: 8 t ..
-// 8 t + 7 of each 32), and the j-th mma takes four of them from every lane.
+// 8 t + 7 of each 32), and the j-th mma takes four of them from every lane. Of prepacked weights it owns 2 t and 2 t + 1 of
+// each eight, and an mma takes 16 in k as they come.
 #pragma once
 
 #include <cstdint>
 
 #include "tilewright/dequant/nibble_tables.cuh"
+#include "tilewright/dequant/scales.cuh"
 #include "tilewright/gemm_4bit/decode_plan.h"
 #include "tilewright/ptx/bits.cuh"
 #include "tilewright/ptx/lds.cuh"
@@ -82,6 +84,29 @@ __device__ __forceinline__ uint32_t multiply_pairs(__nv_bfloat16, uint32_t x, ui
   return *reinterpret_cast<const uint32_t*>(&product);
 }
 
+// Exchanges words within a quad: lane t gets in values[w] the values[t] of lane w.
+__device__ __forceinline__ void transpose_quad(uint32_t (&values)[4], int t) {
+  const bool odd = t & 1, upper = t & 2;
+  const uint32_t low1 = __shfl_xor_sync(0xffffffffu, odd ? values[0] : values[1], 1);
+  const uint32_t high1 = __shfl_xor_sync(0xffffffffu, odd ? values[2] : values[3], 1);
+  if (odd) {
+    values[0] = low1;
+    values[2] = high1;
+  } else {
+    values[1] = low1;
+    values[3] = high1;
+  }
+  const uint32_t low2 = __shfl_xor_sync(0xffffffffu, upper ? values[0] : values[2], 2);
+  const uint32_t high2 = __shfl_xor_sync(0xffffffffu, upper ? values[1] : values[3], 2);
+  if (upper) {
+    values[0] = low2;
+    values[1] = high2;
+  } else {
+    values[2] = low2;
+    values[3] = high2;
+  }
+}
+
 // The rows of A over this warp's part of k, as mma operands in registers. Rows past m and blocks past the part are zeros.
 template <class Shape, DecodeKind kKind>
 struct DecodeActivations {
@@ -98,20 +123,22 @@ struct DecodeActivations {
       for (int b = 0; b < Shape::kKb; ++b) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          const int k = b * 64 + (kKind == DecodeKind::kBlock32 ? h * 32 + t * 8 : t * 16 + h * 8);
+          const bool halves = Shape::kPrepacked || kKind == DecodeKind::kBlock32;
+          const int k = b * 64 + (halves ? h * 32 + t * 8 : t * 16 + h * 8);
           uint4 value{0, 0, 0, 0};
           if (row < params.m && b < count) value = *reinterpret_cast<const uint4*>(source + k);
-          pairs[b][c][4 * h] = value.x;
-          pairs[b][c][4 * h + 1] = value.y;
-          pairs[b][c][4 * h + 2] = value.z;
-          pairs[b][c][4 * h + 3] = value.w;
+          uint32_t words[4] = {value.x, value.y, value.z, value.w};
+          if constexpr (Shape::kPrepacked) transpose_quad(words, t);
+#pragma unroll
+          for (int i = 0; i < 4; ++i) pairs[b][c][4 * h + i] = words[i];
         }
       }
     }
   }
 };
 
-// The scales of a lane's two rows for every block of its part: fp32 values, or e4m3 pairs. Zero past the part, so that
+// The scales of a lane's two rows for every block of its part: fp32 values, or e4m3 pairs (prepacked: four e4m3 bytes, those
+// of an mma each). Zero past the part, so that
 // whatever lies in shared memory there counts for nothing.
 template <class Shape, DecodeKind kKind>
 struct DecodeScales {
@@ -129,7 +156,10 @@ struct DecodeScales {
         for (int h = 0; h < kParts; ++h) {
           const bool inside = b < count;
           const int block = first_block + (inside ? b : 0);
-          if constexpr (kKind == DecodeKind::kE2m1) {
+          if constexpr (kKind == DecodeKind::kE2m1 && Shape::kPrepacked) {
+            // A row's scales start where they do in memory modulo 16, which is a multiple of 4.
+            values[r][b][h] = __uint_as_float(inside ? ptx::lds_32(rows[r] + (block - rank_block) * 4) : 0u);
+          } else if constexpr (kKind == DecodeKind::kE2m1) {
             const uint32_t byte = ptx::lds_8(rows[r] + (block - rank_block) * 4 + (lane & 3));
             values[r][b][h] = __uint_as_float(inside ? e4m3_pair<typename Shape::Element>(byte) : 0u);
           } else {
@@ -153,23 +183,39 @@ struct DecodeScales {
   }
 };
 
+// Byte `index` of four e4m3 scales.
+__device__ __forceinline__ float e4m3_of(float four, int index) {
+  return dequant::e4m3_value(__float_as_uint(four) >> (8 * index) & 0xffu);
+}
+
 // acc[c] (16 x 8 per column tile, in mma order) = the weight's 16 rows times A over the warp's blocks.
-// `rows`: shared addresses of this lane's codes in its two rows, at the warp's first block.
+// `rows`: shared addresses of this lane's codes in its two rows, at the warp's first block; prepacked, rows[0] has both.
+// Past the warp's `count` blocks whatever is read counts for nothing: prepacked, the first block, since what follows the
+// last may lie outside shared memory; otherwise what follows, which is short.
 template <class Shape, DecodeKind kKind>
-__device__ __forceinline__ void decode_tile(float (&acc)[Shape::kColumnTiles][4], const uint32_t (&rows)[2],
+__device__ __forceinline__ void decode_tile(float (&acc)[Shape::kColumnTiles][4], const uint32_t (&rows)[2], int count,
                                             const DecodeActivations<Shape, kKind>& activations,
                                             const DecodeScales<Shape, kKind>& scales,
                                             const DecodeExpander<typename Shape::Element,
                                                                  kKind != DecodeKind::kE2m1>& expander) {
   using Element = typename Shape::Element;
   constexpr int kColumns = Shape::kColumnTiles;
+  // A prepacked e2m1 block is what one mma takes.
+  constexpr bool kScaleEachMma = Shape::kPrepacked && kKind == DecodeKind::kE2m1;
 #pragma unroll
   for (int c = 0; c < kColumns; ++c) acc[c][0] = acc[c][1] = acc[c][2] = acc[c][3] = 0.0f;
 #pragma unroll
   for (int b = 0; b < Shape::kKb; ++b) {
     uint32_t words[2][2];
+    if constexpr (Shape::kPrepacked) {
+      const uint4 both = ptx::lds_128(rows[0] + (b < count ? b * kPrepackedBlockBytes : 0));
+      words[0][0] = both.x;
+      words[0][1] = both.y;
+      words[1][0] = both.z;
+      words[1][1] = both.w;
+    }
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
+    for (int r = 0; r < (Shape::kPrepacked ? 0 : 2); ++r) {
       if constexpr (kKind == DecodeKind::kBlock32) {
         words[r][0] = ptx::lds_32(rows[r] + b * kDecodeStepBytes);
         words[r][1] = ptx::lds_32(rows[r] + b * kDecodeStepBytes + 16);
@@ -185,7 +231,7 @@ __device__ __forceinline__ void decode_tile(float (&acc)[Shape::kColumnTiles][4]
       uint32_t upper[4], lower[4];
       expander.expand(h < Shape::kLut, words[0][h], upper);
       expander.expand(h + 2 < Shape::kLut, words[1][h], lower);
-      if constexpr (kKind == DecodeKind::kE2m1) {
+      if constexpr (kKind == DecodeKind::kE2m1 && !Shape::kPrepacked) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           upper[i] = multiply_pairs(Element{}, upper[i], __float_as_uint(scales.values[0][b][0]));
@@ -198,14 +244,26 @@ __device__ __forceinline__ void decode_tile(float (&acc)[Shape::kColumnTiles][4]
       }
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
+        if constexpr (kScaleEachMma) {
+#pragma unroll
+          for (int c = 0; c < kColumns; ++c) sum[c][0] = sum[c][1] = sum[c][2] = sum[c][3] = 0.0f;
+        }
         const uint32_t weights[4] = {upper[2 * j], lower[2 * j], upper[2 * j + 1], lower[2 * j + 1]};
 #pragma unroll
         for (int c = 0; c < kColumns; ++c) {
           ptx::mma_m16n8k16<Element>(sum[c], weights, activations.pairs[b][c][4 * h + 2 * j],
                                      activations.pairs[b][c][4 * h + 2 * j + 1]);
         }
+        if constexpr (kScaleEachMma) {
+          const float scale[2] = {e4m3_of(scales.values[0][b][0], 2 * h + j), e4m3_of(scales.values[1][b][0], 2 * h + j)};
+#pragma unroll
+          for (int c = 0; c < kColumns; ++c) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) acc[c][i] = fmaf(sum[c][i], scale[i / 2], acc[c][i]);
+          }
+        }
       }
-      if (h == 1 || kKind == DecodeKind::kBlock32) {
+      if (!kScaleEachMma && (h == 1 || kKind == DecodeKind::kBlock32)) {
 #pragma unroll
         for (int c = 0; c < kColumns; ++c) {
 #pragma unroll

@@ -28,7 +28,7 @@ namespace tilewright {
 namespace kernels {
 
 // Fills the ring. One thread.
-template <class Config>
+template <class Config, bool kPrepacked>
 class WgmmaProducer {
  public:
   using Geometry = WgmmaGeometry<Config>;
@@ -37,27 +37,38 @@ class WgmmaProducer {
                                            const WgmmaShared<Config>& shared, WgmmaPlace<Config> place)
       : map_a_(map_a), map_w_(map_w), shared_(shared), place_(place) {}
 
-  // Weights of the first stages, into L2 only: this may run before the kernels it depends on have finished.
-  __device__ __forceinline__ void prefetch_weights(int weight_tile, int first_turn, int end_turn) const {
-    const int stages = (end_turn - first_turn) * (kTurnK / Config::kKc);
-    for (int stage = 0; stage < stages && stage < Config::kStages; ++stage) {
-      ptx::tma_prefetch_2d(map_w_, (first_turn * kTurnK + stage * Config::kKc) / 2, weight_tile * Config::kNt);
+  // Weights of the first stages, which do not depend on the kernels before this one. Call once, before load_tile.
+  __device__ __forceinline__ void load_weights_early(int weight_tile, int first_turn, int end_turn) {
+    early_ = min((end_turn - first_turn) * (kTurnK / Config::kKc), Config::kStages);
+    for (int stage = 0; stage < early_; ++stage) {
+      load_weights(stage, weight_tile, first_turn * kTurnK + stage * Config::kKc);
     }
   }
 
   __device__ __forceinline__ void load_tile(int tile_m, int weight_tile, int first_turn, int end_turn) {
     for (int k = first_turn * kTurnK; k < end_turn * kTurnK; k += Config::kKc) {
-      ptx::mbarrier_wait(shared_.empty(ring_.slot), ring_.phase ^ 1);
-      const uint32_t full = shared_.full(ring_.slot);
-      ptx::mbarrier_arrive_expect(full, Geometry::kAStageBytes + Geometry::kWStageBytes);
-      ptx::tma_load_2d(shared_.w_stage(ring_.slot), map_w_, full, k / 2, weight_tile * Config::kNt);
+      if (early_ > 0) {
+        --early_;
+      } else {
+        ptx::mbarrier_wait(shared_.empty(ring_.slot), ring_.phase ^ 1);
+        load_weights(ring_.slot, weight_tile, k);
+      }
 #pragma unroll
-      for (int panel = 0; panel < Config::kKc / kStepK; ++panel) load_panel(tile_m, k, panel, full);
+      for (int panel = 0; panel < Config::kKc / kStepK; ++panel) load_panel(tile_m, k, panel, shared_.full(ring_.slot));
       ring_.advance();
     }
   }
 
  private:
+  // Opens the stage: its barrier waits for the activations too.
+  __device__ __forceinline__ void load_weights(int slot, int weight_tile, int k) const {
+    const uint32_t full = shared_.full(slot);
+    ptx::mbarrier_arrive_expect(full, Geometry::kAStageBytes + Geometry::kWStageBytes);
+    // Prepacked, the map counts 8 bytes to a column, as many columns as elements of k, and 16 rows to a row.
+    ptx::tma_load_2d(shared_.w_stage(slot), map_w_, full, kPrepacked ? k : k / 2,
+                     weight_tile * (kPrepacked ? Config::kNt / kPrepackedRows : Config::kNt));
+  }
+
   __device__ __forceinline__ void load_panel(int tile_m, int k, int panel, uint32_t full) const {
     const uint32_t destination = shared_.a_stage(ring_.slot) + panel * Geometry::kPanelBytes;
     const int x = k + panel * kStepK;
@@ -76,14 +87,15 @@ class WgmmaProducer {
   const WgmmaShared<Config>& shared_;
   WgmmaPlace<Config> place_;
   RingPosition<Config::kStages> ring_;
+  int early_ = 0;  // stages whose weights are on their way already
 };
 
 // Entry `byte`: the two elements of a byte of codes, once per lane. All threads of the block; the caller synchronises.
-template <class Element, int kThreads>
+// Neighbouring threads store different sixteenths of their rows, in different banks.
+template <class Element, int kThreads, int kStride>
 __device__ __forceinline__ void fill_byte_table(uint32_t table, QuantType quant_type) {
   const dequant::NibbleTables tables = dequant::nibble_tables<Element>(quant_type);
-  for (int item = static_cast<int>(threadIdx.x); item < 256 * 8; item += kThreads) {
-    const uint32_t byte = static_cast<uint32_t>(item) >> 3;
+  for (int byte = static_cast<int>(threadIdx.x); byte < 256; byte += kThreads) {
     uint32_t entry, unused;
     if (quant_type == QuantType::kE2m1) {
       dequant::expand_four<false>(tables, byte, entry, unused);
@@ -91,11 +103,12 @@ __device__ __forceinline__ void fill_byte_table(uint32_t table, QuantType quant_
       dequant::expand_four<true>(tables, byte, entry, unused);
     }
     const float word = __uint_as_float(entry);
-    ptx::sts_float4(table + byte * 256 + (item & 7) * 16, word, word, word, word);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) ptx::sts_float4(table + byte * kStride + ((byte + i) & 7) * 16, word, word, word, word);
   }
 }
 
-template <class Config, bool kBlock16>
+template <class Config, bool kBlock16, bool kPrepacked>
 __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccupancy)
     gemm_4bit_wgmma_kernel(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_w,
                            const __grid_constant__ WgmmaParams params) {
@@ -107,28 +120,27 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
   const WgmmaPlace<Config> place;
   const int warpgroup = static_cast<int>(threadIdx.x) / 128;
   WgmmaSchedule<Config> schedule(params.tiles_m * params.clusters_n, (params.steps + 1) / 2, place);
-  WgmmaProducer<Config> producer(&map_a, &map_w, shared, place);
+  WgmmaProducer<Config, kPrepacked> producer(&map_a, &map_w, shared, place);
   const auto weight_tile = [&](WgmmaTile tile) { return tile.n * Config::kClusterN + place.peer; };
   ptx::release_dependents();
   if (threadIdx.x == 0) {
-    ptx::tma_prefetch_map(&map_a);
-    ptx::tma_prefetch_map(&map_w);
-    WgmmaSchedule<Config> ahead = schedule;
-    WgmmaWork work;
-    if (ahead.take(work)) {
-      producer.prefetch_weights(weight_tile(tile_at(params, work.tile)), work.first_turn, work.end_turn);
-    }
     for (int slot = 0; slot < Config::kStages; ++slot) {
       ptx::mbarrier_init(shared.full(slot), 1);
       ptx::mbarrier_init(shared.empty(slot), 4 * Geometry::kConsumers * Config::kClusterN);
     }
     ptx::mbarrier_init_fence();
+    WgmmaSchedule<Config> ahead = schedule;
+    WgmmaWork work;
+    if (ahead.take(work)) {
+      producer.load_weights_early(weight_tile(tile_at(params, work.tile)), work.first_turn, work.end_turn);
+    }
+    ptx::tma_prefetch_map(&map_a);
     const QuantType quant_type = kBlock16 ? QuantType::kE2m1 : params.quant_type;
     auto* tables = reinterpret_cast<dequant::NibbleTables*>(dynamic_smem + (shared.tables() - window));
     tables[0] = tables[1] = dequant::nibble_tables<typename Config::Element>(quant_type);
   }
   if constexpr (Config::kLutParts > 0) {
-    fill_byte_table<typename Config::Element, Geometry::kThreads>(
+    fill_byte_table<typename Config::Element, Geometry::kThreads, Geometry::kTableStride>(
         shared.byte_table(), kBlock16 ? QuantType::kE2m1 : params.quant_type);
   }
   if (params.source.kind == dequant::ScaleKind::kNestedAbsmax) {
@@ -158,7 +170,7 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
     ptx::wait_for_dependencies();
     const int consumer = warpgroup - 1;
     const float offset = dequant::load_offset(params.source);
-    WgmmaConsumer<Config, kBlock16> multiplier(params, shared, place, consumer, offset);
+    WgmmaConsumer<Config, kBlock16, kPrepacked> multiplier(params, shared, place, consumer, offset);
     RingPosition<Config::kStages> ring;
     WgmmaWork work;
     while (schedule.take(work)) {
@@ -205,7 +217,7 @@ struct WgmmaLaunchShape {
 
 }  // namespace kernels
 
-// Takes f16 and bf16, K % 64 == 0, every M and N, nf4 and fp4 with blocksizes of 64 and more, e2m1. Rows of A start on 16
+// Takes f16 and bf16, both layouts, K % 64 == 0, every M and N (prepacked: N % 16 == 0), nf4 and fp4 with blocksizes of 64 and more, e2m1. Rows of A start on 16
 // bytes (pointer, and lda % 8 == 0), and so does B; otherwise cudaErrorMisalignedAddress.
 template <>
 struct EngineLauncher<Engine::kWgmma> {
@@ -223,12 +235,23 @@ struct EngineLauncher<Engine::kWgmma> {
     if (args.k % 64 != 0 || args.k == 0 || args.k > INT32_MAX || args.m > INT32_MAX || args.n > INT32_MAX) {
       return cudaErrorNotSupported;
     }
-    if (args.quant_type == QuantType::kE2m1) return launch_kind<Config, true>(args, stream);
+    if (args.layout == WeightLayout::kPrepacked && args.n % kPrepackedRows != 0) return cudaErrorNotSupported;
+    if (args.quant_type == QuantType::kE2m1) return launch_layout<Config, true>(args, stream);
     if (args.blocksize < 64 || args.k % args.blocksize != 0) return cudaErrorNotSupported;
-    return launch_kind<Config, false>(args, stream);
+    return launch_layout<Config, false>(args, stream);
   }
 
  private:
+  template <class Config>
+  static host::TensorMapKey weight_key(const Gemm4bitArgs& args) {
+    if (args.layout == WeightLayout::kPrepacked) {
+      return {args.b, args.n / kPrepackedRows, args.k, args.k * 8, Config::kNt / kPrepackedRows, Config::kKc,
+              CU_TENSOR_MAP_DATA_TYPE_INT64, CU_TENSOR_MAP_SWIZZLE_NONE};
+    }
+    return {args.b, args.n, args.k / 2, args.k / 2, Config::kNt, Config::kKc / 2, CU_TENSOR_MAP_DATA_TYPE_UINT8,
+            Config::kKc == 64 ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_64B};
+  }
+
   template <class Config>
   static cudaError_t make_maps(const Gemm4bitArgs& args, CUtensorMap& map_a, CUtensorMap& map_w) {
     if (!host::is_aligned(args.a, 16) || args.lda % 8 != 0 || !host::is_aligned(args.b, 16)) {
@@ -238,11 +261,8 @@ struct EngineLauncher<Engine::kWgmma> {
                                                                        : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     const host::TensorMapKey key_a{args.a, args.m, args.k, args.lda * 2, Config::kMt / Config::kClusterN, 64,
                                    type, CU_TENSOR_MAP_SWIZZLE_128B};
-    const host::TensorMapKey key_w{args.b, args.n, args.k / 2, args.k / 2, Config::kNt, Config::kKc / 2,
-                                   CU_TENSOR_MAP_DATA_TYPE_UINT8,
-                                   Config::kKc == 64 ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_64B};
     const cudaError_t made = host::make_tensor_map(key_a, map_a);
-    return made != cudaSuccess ? made : host::make_tensor_map(key_w, map_w);
+    return made != cudaSuccess ? made : host::make_tensor_map(weight_key<Config>(args), map_w);
   }
 
   template <class Config>
@@ -281,12 +301,18 @@ struct EngineLauncher<Engine::kWgmma> {
   }
 
   template <class Config, bool kBlock16>
+  static cudaError_t launch_layout(const Gemm4bitArgs& args, cudaStream_t stream) {
+    return args.layout == WeightLayout::kPrepacked ? launch_kind<Config, kBlock16, true>(args, stream)
+                                                   : launch_kind<Config, kBlock16, false>(args, stream);
+  }
+
+  template <class Config, bool kBlock16, bool kPrepacked>
   static cudaError_t launch_kind(const Gemm4bitArgs& args, cudaStream_t stream) {
     using Geometry = WgmmaGeometry<Config>;
     CUtensorMap map_a, map_w;
     if (const cudaError_t made = make_maps<Config>(args, map_a, map_w); made != cudaSuccess) return made;
     static host::SmemOptIn opt_in;
-    const auto kernel = &kernels::gemm_4bit_wgmma_kernel<Config, kBlock16>;
+    const auto kernel = &kernels::gemm_4bit_wgmma_kernel<Config, kBlock16, kPrepacked>;
     const void* function = reinterpret_cast<const void*>(kernel);
     if (const cudaError_t raised = opt_in.ensure(function, Geometry::kBytes); raised != cudaSuccess) return raised;
     const kernels::WgmmaParams params = make_params<Config>(args);

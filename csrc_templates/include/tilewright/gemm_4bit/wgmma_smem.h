@@ -34,14 +34,15 @@ struct WgmmaGeometry {
   //   stages x A        kKc / 64 panels of kMt rows of 128 swizzled bytes; the split-k exchange lies over this and W
   //   stages x W        kNt rows of kKc / 2 packed bytes
   //   output            per consumer kOutputRows rows of 128 swizzled bytes
-  //   byte table        with kLutParts: 256 entries of 256 bytes, the first 128 of them one word per lane
+  //   byte table        with kLutParts: 256 entries of kTableStride bytes, the first 128 of them one word per lane
   //   code tables       two copies of 8 words
   //   nested code       256 floats
   //   barriers          full and empty, one of each per stage
   static constexpr int kPanelBytes = Tile::kMt * 128;
   static constexpr int kAStageBytes = Tile::kKc / 64 * kPanelBytes;
   static constexpr int kWStageBytes = Tile::kNt * Tile::kKc / 2;
-  static constexpr int kOutputRows = Tile::kMt % 64 == 0 ? 64 : Tile::kMt % 32 == 0 ? 32 : 16;
+  static constexpr bool kShortOfSpace = Tile::kOccupancy > 1 || Tile::kMt >= 192;
+  static constexpr int kOutputRows = Tile::kMt % 64 == 0 && !kShortOfSpace ? 64 : Tile::kMt % 32 == 0 ? 32 : 16;
   static constexpr int kOutputBytes = kOutputRows * 128;
   static constexpr int kExchangeBytes = Tile::kSplitK > 1 ? Tile::kMt * Tile::kNt * 4 : 0;
   static constexpr int kStagesBytes = Tile::kStages * (kAStageBytes + kWStageBytes);
@@ -50,13 +51,15 @@ struct WgmmaGeometry {
   static constexpr int kWOffset = kAOffset + Tile::kStages * kAStageBytes;
   static constexpr int kOutputOffset = kStagesBytes > kExchangeBytes ? kStagesBytes : kExchangeBytes;
   static constexpr int kByteTableOffset = kOutputOffset + kConsumers * kOutputBytes;
-  static constexpr int kByteTableBytes = Tile::kLutParts > 0 ? 256 * 256 : 0;
+  static constexpr int kAlignment = 1024;  // the dynamic window starts on 16 bytes only
+  static constexpr int kOtherBytes = kByteTableOffset + 64 + 256 * 4 + 2 * Tile::kStages * 8 + kAlignment;
+  // One permute makes the offset of an entry when they are 256 bytes apart; where those do not fit, 128.
+  static constexpr int kTableStride = (kOtherBytes + 256 * 256) * Tile::kOccupancy <= 227 * 1024 ? 256 : 128;
+  static constexpr int kByteTableBytes = Tile::kLutParts > 0 ? 256 * kTableStride : 0;
   static constexpr int kTablesOffset = kByteTableOffset + kByteTableBytes;
   static constexpr int kNestedCodeOffset = kTablesOffset + 64;
   static constexpr int kBarrierOffset = kNestedCodeOffset + 256 * 4;
-  static constexpr int kUsedBytes = kBarrierOffset + 2 * Tile::kStages * 8;
-  static constexpr int kAlignment = 1024;
-  static constexpr int kBytes = kUsedBytes + kAlignment;  // the dynamic window starts on 16 bytes only
+  static constexpr int kBytes = kOtherBytes + kByteTableBytes;
 };
 
 template <class Tile>

@@ -34,4 +34,16 @@ __device__ __forceinline__ uint32_t merge_masked(uint32_t word, uint32_t other) 
   return result;
 }
 
+// `value`, of which the compiler knows nothing: it stays in registers instead of being computed anew at every use.
+template <class T>
+__device__ __forceinline__ T* opaque(T* value) {
+  asm("" : "+l"(value));
+  return value;
+}
+
+__device__ __forceinline__ uint32_t opaque(uint32_t value) {
+  asm("" : "+r"(value));
+  return value;
+}
+
 }  // namespace tilewright::ptx

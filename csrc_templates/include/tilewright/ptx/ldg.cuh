@@ -18,4 +18,12 @@ __device__ __forceinline__ uint32_t ldg_near_byte(const uint8_t* source) {
   return value;
 }
 
+__device__ __forceinline__ uint4 ldg_near_128(const uint8_t* source) {
+  uint4 value;
+  asm volatile("ld.global.nc.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(source));
+  return value;
+}
+
 }  // namespace tilewright::ptx

@@ -20,6 +20,8 @@ struct Dequantize4bitArgs {
   int32_t blocksize;
   DType dtype;
   QuantType quant_type;
+  WeightLayout layout;
+  int64_t k;  // elements of a row; for kPrepacked only
 };
 
 // packed[(numel + 1) / 2] and absmax[ceil(numel / blocksize)] from values[numel] of `dtype`. nf4 and fp4 only.

@@ -35,6 +35,17 @@ __device__ __forceinline__ void store_eight<float>(float* target, const float2 (
   reinterpret_cast<float4*>(target)[1] = {weights[2].x, weights[2].y, weights[3].x, weights[3].y};
 }
 
+// The four bytes of the eight neighbours from flattened element `first` on, of prepacked codes.
+__device__ __forceinline__ uint32_t prepacked_word(const uint8_t* packed, int64_t first, int64_t k) {
+  const int64_t row = first / k;
+  const int64_t column = first - row * k;
+  const int64_t block = row / kPrepackedRows * (k / kPrepackedK) + column / kPrepackedK;
+  const int in_group = static_cast<int>(row % kPrepackedRows);
+  const uint8_t* bytes = packed + block * kPrepackedBlockBytes + in_group % 8 * 64 + in_group / 8 * 8 + column % kPrepackedK / 8;
+  return uint32_t{__ldg(bytes)} | uint32_t{__ldg(bytes + 16)} << 8 | uint32_t{__ldg(bytes + 32)} << 16 |
+         uint32_t{__ldg(bytes + 48)} << 24;
+}
+
 // Each thread takes eight neighbours, all under one scale, until the grid has covered the weight. `words`: the pointers
 // allow a 4-byte load and 16-byte stores.
 template <class Element>
@@ -53,7 +64,9 @@ __global__ void __launch_bounds__(kDequantizeThreads)
   for (; first < args.numel; first += step) {
     const float scale = dequant::read_scale(source, first >> source.block_shift, offset);
     if (words && first + 8 <= args.numel) {
-      const uint32_t word = __ldg(reinterpret_cast<const uint32_t*>(args.b) + first / 8);
+      const uint32_t word = args.layout == WeightLayout::kPrepacked
+                                ? prepacked_word(args.b, first, args.k)
+                                : __ldg(reinterpret_cast<const uint32_t*>(args.b) + first / 8);
       const dequant::WordOffsets offsets = dequant::split_word(word, rotation);
       store_eight<Element>(out + first, {dequant::byte_weights<0>(offsets, scale, table),
                                          dequant::byte_weights<1>(offsets, scale, table),
@@ -92,6 +105,10 @@ inline cudaError_t dequantize_4bit(const Dequantize4bitArgs& args, cudaStream_t 
   if (args.numel < 0 || (args.quant_type == QuantType::kE2m1 && args.numel % 16 != 0)) return cudaErrorInvalidValue;
   if (args.numel == 0) return cudaSuccess;
   if (args.b == nullptr || args.out == nullptr) return cudaErrorInvalidValue;
+  if (args.layout == WeightLayout::kPrepacked) {
+    if (args.k <= 0 || args.k % kPrepackedK != 0 || args.numel % (args.k * kPrepackedRows) != 0) return cudaErrorInvalidValue;
+    if (!host::is_aligned(args.b, 4) || !host::is_aligned(args.out, 16)) return cudaErrorMisalignedAddress;
+  }
   const cudaError_t checked = host::check_scales(args.scales, args.nested_absmax, args.nested_code, args.offset,
                                                  args.blocksize, args.quant_type);
   if (checked != cudaSuccess) return checked;

@@ -2,7 +2,7 @@
 """Decisions of gemm_4bit as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("simt-1", "simt-2", "simt-4", "simt-8", "32x64-64", "32x128-64", "64x64-64", "64x128-64", "128x64-64", "128x128-64", "32x64-128", "32x128-128", "32x256-128", "64x32-128", "64x64-128", "d8-k3-c1", "d8-k3-c2", "d8-k4-c1", "d8-k4-c2", "d8-k8-c1", "d8-k8-c2", "d8-k14-c2", "d8-k14-c4", "d16-k2-c2", "d16-k3-c1", "d16-k3-c2", "d16-k4-c2", "d16-k7-c4", "d16-k7-c8", "d16-k8-c1", "d16-k8-c2", "d32-k4-c1", "d32-k4-c2", "d32-k4-c4", "d32-k4-c8", "w64x64-64-s4", "w128x192-64-s2", "w192x128-64-c2", "w224x128-64-c2", "w256x128-64-s2", "w32x64-128-s4", "w64x128-128", "w64x128-128-s2", "w64x192-128-s2", "w64x192-128-s4", "w64x256-128", "w128x128-128", "w128x128-128-s2", "w128x128-128-s3", "w128x128-128-s4", )
+TILES = ("simt-1", "simt-2", "simt-4", "simt-8", "32x64-64", "32x128-64", "64x64-64", "64x128-64", "128x64-64", "128x128-64", "32x64-128", "32x128-128", "32x256-128", "64x32-128", "64x64-128", "d8-k3-c1", "d8-k3-c2", "d8-k4-c1", "d8-k4-c2", "d8-k8-c1", "d8-k8-c2", "d8-k14-c2", "d8-k14-c4", "d16-k2-c2", "d16-k3-c1", "d16-k3-c2", "d16-k4-c2", "d16-k7-c4", "d16-k7-c8", "d16-k8-c1", "d16-k8-c2", "w192x128-64-s2", "w256x128-64-s2", "w32x64-128-s4", "w32x128-128", "w32x128-128-s2", "w32x128-128-s3", "w32x256-128-s2", "w32x256-128-s5", "w64x64-128-s4", "w64x128-128-s2", "w64x128-128-s3", "w64x192-128-s2", "w64x192-128-s4", "w64x256-128", "w128x128-128", "w128x128-128-s2", "w128x128-128-s3", "w128x128-128-s4", "w128x192-128", "w128x192-128-s2", )
 LAYERS = ("path", "engine", "simt_tile", "tile_m", "tile", "repair", "decode_tile", "wgmma_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "blocksize", "dtype", "quant_type", )
 RULES = (
@@ -79,7 +79,6 @@ RULES = (
     "shared-few-blocks",
     "shared-rest",
     "hopper-16-rows",
-    "hopper-32-rows",
     "hopper-rest",
     "simt-f32",
     "simt-three-rows",
@@ -147,13 +146,15 @@ RULES = (
     "decode-16-k8192",
     "decode-16-k14336",
     "decode-16-long-k",
-    "decode-32-k2048",
-    "decode-32-k4096",
-    "decode-32-k8192",
-    "decode-32-k16384",
     "wgmma-beyond-4096-rows",
     "wgmma-32-few-blocks",
+    "wgmma-32-three-parts",
+    "wgmma-32-five-parts",
+    "wgmma-32-two-parts",
+    "wgmma-32-one-wave",
+    "wgmma-32-rest",
     "wgmma-64-few-blocks",
+    "wgmma-64-three-parts",
     "wgmma-64-four-parts",
     "wgmma-64-two-parts",
     "wgmma-64-two-wide-parts",
@@ -163,15 +164,18 @@ RULES = (
     "wgmma-128-three-parts",
     "wgmma-128-two-parts",
     "wgmma-128-two-wide-parts",
+    "wgmma-128-one-wave",
     "wgmma-128-rest",
     "wgmma-256-few-blocks",
     "wgmma-half-wave",
-    "wgmma-256-two-wide-parts",
-    "wgmma-256-rest",
-    "wgmma-one-wave-short-k",
+    "wgmma-half-wave-192",
+    "wgmma-256-half-wave",
+    "wgmma-one-wave-128",
     "wgmma-two-parts",
     "wgmma-one-wave-192",
-    "wgmma-one-wave-224",
+    "wgmma-one-wave-128x192",
+    "wgmma-short-k",
+    "wgmma-two-waves-192",
     "wgmma-rest",
 )
 CC = {
@@ -187,9 +191,9 @@ CC = {
     (12, 0): "sm120",
     (12, 1): "sm121",
 }
-kField_kc = (0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, )
-kField_mt = (0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 128, 192, 224, 256, 32, 64, 64, 64, 64, 64, 128, 128, 128, 128, )
-kField_nt = (0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 192, 128, 128, 128, 64, 128, 128, 192, 192, 256, 128, 128, 128, 128, )
+kField_kc = (0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, )
+kField_mt = (0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 256, 32, 32, 32, 32, 32, 32, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 128, )
+kField_nt = (0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 128, 64, 128, 128, 128, 256, 256, 64, 128, 128, 192, 192, 256, 128, 128, 128, 128, 192, 192, )
 VALUES_path = ("custom", "fallback", )
 VALUES_engine = ("simt", "mma_m16n8k16", "decode", "wgmma", )
 VALUES_simt_tile = TILES
@@ -402,58 +406,55 @@ def decide_path(arch, K, M, N, blocksize, dtype, num_sms):
 
 def decide_engine(arch, K, M, N, blocksize, dtype, num_sms):
     mma_blocks = ((M + 31) // 32) * ((N + 63) // 64)
-    blocks_128 = ((N + 127) // 128)
     hopper_ready = dtype != 2 and K % 64 == 0 and blocksize != 32
     # hopper
     if arch in ("sm90", ):
         if hopper_ready and M <= 16 and K <= 28_672:  # hopper-16-rows
             return 2, 72
-        if hopper_ready and M >= 17 and M <= 32 and K <= 16_384 and blocks_128 * 16 > num_sms * 3:  # hopper-32-rows
-            return 2, 73
         if hopper_ready:  # hopper-rest
-            return 3, 74
+            return 3, 73
     # simt-first
     if True:
         if dtype == 2:  # simt-f32
-            return 0, 75
+            return 0, 74
         if M <= 3:  # simt-three-rows
-            return 0, 76
+            return 0, 75
     # high-bandwidth-m4
     if arch in ("sm86", "sm89", "sm120", ):
         if M == 4 and num_sms >= 48:  # simt-high-bandwidth-m4
-            return 0, 77
+            return 0, 76
     # undersubscribed
     if True:
         if M <= 8 and mma_blocks * 3 <= num_sms * 2:  # simt-two-thirds-wave
-            return 0, 78
+            return 0, 77
     # undersubscribed-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if M == 4 and mma_blocks <= num_sms:  # simt-hbm-m4
-            return 0, 79
+            return 0, 78
     # wide-n-sm89
     if arch in ("sm89", ):
         if M <= 6 and mma_blocks >= num_sms and num_sms >= 60:  # simt-wide-n-sm89
-            return 0, 80
+            return 0, 79
     # wide-n
     if arch in ("sm120", "sm121", ):
         if M <= 6 and mma_blocks >= num_sms and num_sms >= 48:  # simt-wide-n
-            return 0, 81
+            return 0, 80
     # tall-k
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if K > N and M <= 17 and mma_blocks * 3 < num_sms:  # simt-tall-k
-            return 0, 82
+            return 0, 81
     # simt-last
     if True:
         if M <= 16 and mma_blocks * 4 <= num_sms:  # simt-quarter-wave
-            return 0, 83
+            return 0, 82
         if M <= 32 and mma_blocks * 8 <= num_sms:  # simt-eighth-wave
-            return 0, 84
+            return 0, 83
         if K % 64 != 0:  # simt-k-tail
-            return 0, 85
+            return 0, 84
     # default
     if True:
         if True:  # mma
-            return 1, 86
+            return 1, 85
     return -1, -1
 
 
@@ -461,13 +462,13 @@ def decide_simt_tile(arch, M):
     # rows
     if True:
         if M <= 1:  # simt-rows-1
-            return 0, 87
+            return 0, 86
         if M <= 2:  # simt-rows-2
-            return 1, 88
+            return 1, 87
         if M <= 4:  # simt-rows-4
-            return 2, 89
+            return 2, 88
         if True:  # simt-rows-8
-            return 3, 90
+            return 3, 89
     return -1, -1
 
 
@@ -487,29 +488,29 @@ def decide_tile_m(arch, K, M, N, num_sms):
     # short
     if True:
         if M < 48 and not extra_row_busy:  # m32-short
-            return 0, 91
+            return 0, 90
         if M <= 128 and not extra_row_adequate and blocks_32x64 >= num_sms * 2 and less_rows_by_32:  # m32-less-padding
-            return 0, 92
+            return 0, 91
     # raise-sm86
     if arch in ("sm86", ):
         if prefer_64 and num_sms <= 72 and K >= N and not half_tail and blocks_128x128 * 2 >= num_sms:  # m128-sm86
-            return 2, 93
+            return 2, 92
     # lower-sm120
     if arch in ("sm120", "sm121", ):
         if prefer_64 and num_sms >= 150 and blocks_64x64 < num_sms:  # m32-below-wave-150-sms
-            return 0, 94
+            return 0, 93
     # lower-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if prefer_64 and blocks_64x64 < num_sms // 2:  # m32-below-half-wave-hbm
-            return 0, 95
+            return 0, 94
     # rest
     if True:
         if prefer_64 and wide and N * K < 4_194_304 and blocks_32x64 >= num_sms:  # m32-small-wide
-            return 0, 96
+            return 0, 95
         if prefer_64:  # m64
-            return 1, 97
+            return 1, 96
         if True:  # m128
-            return 2, 98
+            return 2, 97
     return -1, -1
 
 
@@ -531,67 +532,67 @@ def decide_tile(arch, K, M, N, num_sms, tile_m):
     # mt32-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if tile_m == 32 and blocks_32x256 * 4 >= num_sms * 3 and blocks_32x256 <= num_sms:  # mt32-hbm-one-wide-wave
-            return 12, 99
+            return 12, 98
         if tile_m == 32:  # mt32-hbm
-            return 10, 100
+            return 10, 99
     # mt32-over-wave-sm86
     if arch in ("sm86", ):
         if over_wave_32x64 and m32 >= 3 and two_waves_32x128:  # mt32-over-wave-wide-sm86
-            return 5, 101
+            return 5, 100
     # mt32-over-wave
     if arch in ("sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if over_wave_32x64 and m32 >= 3 and two_waves_32x128 and K * 3 <= N:  # mt32-over-wave-three-times-wide
-            return 5, 102
+            return 5, 101
     # mt32-over-wave-rest
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if over_wave_32x64 and m32 >= 2:  # mt32-over-wave
-            return 4, 103
+            return 4, 102
         if over_wave_32x64 and blocks_32x64 < num_sms + num_sms // 5:  # mt32-just-over-wave
-            return 4, 104
+            return 4, 103
     # mt32-three-waves-sm86
     if arch in ("sm86", ):
         if tile_m == 32 and m32 == 1 and blocks_32x64 > num_sms * 3:  # mt32-three-waves-sm86
-            return 5, 105
+            return 5, 104
     # mt32-64x32
     if arch in ("sm86", "sm87", "sm89", "sm110", "unknown", ):
         if tile_m == 32 and blocks_64x32 <= num_sms:  # mt32-as-64x32
-            return 13, 106
+            return 13, 105
     # mt32-64x32-sm120
     if arch in ("sm120", "sm121", ):
         if tile_m == 32 and num_sms < 150 and blocks_64x32 <= num_sms:  # mt32-as-64x32-below-150-sms
-            return 13, 107
+            return 13, 106
     # mt32-rest
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 32 and blocks_32x128 * 3 >= num_sms * 2:  # mt32-two-thirds-wave
-            return 11, 108
+            return 11, 107
         if tile_m == 32:  # mt32
-            return 10, 109
+            return 10, 108
         if tile_m == 64 and K * 2 < N and num_sms >= 60 and quarter_to_three_quarters:  # mt64-quarter-to-three-quarter-wave
-            return 10, 110
+            return 10, 109
     # mt64-sm90
     if arch in ("sm90", ):
         if tile_m == 64:  # mt64-sm90
-            return 6, 111
+            return 6, 110
     # mt64-below-wave-tall
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 64 and blocks_64x128 < num_sms and K >= N:  # mt64-below-wave-tall
-            return 14, 112
+            return 14, 111
     # mt64-rest
     if arch in ("sm80", "sm86", "sm87", "sm89", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 64 and blocks_64x128 < num_sms:  # mt64-below-wave
-            return 6, 113
+            return 6, 112
         if tile_m == 64:  # mt64
-            return 7, 114
+            return 7, 113
     # mt128-sm86
     if arch in ("sm86", ):
         if num_sms <= 72 and blocks_128x128 >= num_sms // 2:  # mt128-half-wave-up-to-72-sms
-            return 9, 115
+            return 9, 114
     # mt128
     if True:
         if blocks_128x128 >= num_sms:  # mt128-one-wave
-            return 9, 116
+            return 9, 115
         if True:  # mt128-below-wave
-            return 8, 117
+            return 8, 116
     return -1, -1
 
 
@@ -600,25 +601,25 @@ def decide_repair(arch, K, tile, tile_kc, tile_mt, tile_nt):
     # blackwell-datacenter
     if arch in ("sm100", "sm103", "sm107", ):
         if odd_k:  # odd-k-sm100
-            return 8, 118
+            return 8, 117
     # hbm
     if arch in ("sm80", "sm90", ):
         if odd_k:  # odd-k-hbm
-            return 6, 119
+            return 6, 118
     # non-hbm
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if odd_k and tile_nt == 32:  # odd-k-64x32
-            return 6, 120
+            return 6, 119
         if odd_k and tile_mt == 32 and tile_nt == 64:  # odd-k-32x64
-            return 4, 121
+            return 4, 120
         if odd_k and tile_mt == 32:  # odd-k-32x128
-            return 5, 122
+            return 5, 121
         if odd_k:  # odd-k-64x64
-            return 6, 123
+            return 6, 122
     # unchanged
     if True:
         if True:  # unchanged
-            return tile, 124
+            return tile, 123
     return -1, -1
 
 
@@ -627,103 +628,113 @@ def decide_decode_tile(arch, K, M, N, num_sms):
     # decode
     if arch in ("sm90", ):
         if M <= 8 and K <= 1536:  # decode-8-k1536
-            return 15, 125
+            return 15, 124
         if M <= 8 and K <= 2048:  # decode-8-k2048
-            return 17, 126
+            return 17, 125
         if M <= 8 and K <= 3072:  # decode-8-k3072
-            return 16, 127
+            return 16, 126
         if M <= 8 and K <= 4096 and blocks_64 >= num_sms * 4:  # decode-8-k4096-four-waves
-            return 19, 128
+            return 19, 127
         if M <= 8 and K <= 4096:  # decode-8-k4096
-            return 18, 129
+            return 18, 128
         if M <= 8 and K <= 8192:  # decode-8-k8192
-            return 20, 130
+            return 20, 129
         if M <= 8 and K <= 14_336:  # decode-8-k14336
-            return 21, 131
+            return 21, 130
         if M <= 8:  # decode-8-long-k
-            return 22, 132
+            return 22, 131
         if M <= 16 and K <= 1536:  # decode-16-k1536
-            return 24, 133
+            return 24, 132
         if M <= 16 and K <= 2048:  # decode-16-k2048
-            return 23, 134
+            return 23, 133
         if M <= 16 and K <= 3072:  # decode-16-k3072
-            return 25, 135
+            return 25, 134
         if M <= 16 and K <= 4096 and blocks_64 >= num_sms:  # decode-16-k4096-one-wave
-            return 29, 136
+            return 29, 135
         if M <= 16 and K <= 4096:  # decode-16-k4096
-            return 26, 137
+            return 26, 136
         if M <= 16 and K <= 8192:  # decode-16-k8192
-            return 30, 138
+            return 30, 137
         if M <= 16 and K <= 14_336:  # decode-16-k14336
-            return 27, 139
-        if M <= 16:  # decode-16-long-k
-            return 28, 140
-        if K <= 2048:  # decode-32-k2048
-            return 31, 141
-        if K <= 4096:  # decode-32-k4096
-            return 32, 142
-        if K <= 8192:  # decode-32-k8192
-            return 33, 143
-        if True:  # decode-32-k16384
-            return 34, 144
+            return 27, 138
+        if True:  # decode-16-long-k
+            return 28, 139
     return -1, -1
 
 
 def decide_wgmma_tile(arch, K, M, N, num_sms):
     blocks_128 = ((N + 127) // 128)
     blocks_192 = ((N + 191) // 192)
+    blocks_256 = ((N + 255) // 256)
     tiles_128 = ((M + 127) // 128) * blocks_128
     tiles_128x192 = ((M + 127) // 128) * blocks_192
     tiles_192 = ((M + 191) // 192) * blocks_128
-    tiles_224 = ((M + 223) // 224) * blocks_128
     tiles_256 = ((M + 255) // 256) * blocks_128
     quarter_wave = blocks_128 * 16 <= num_sms * 3
     # wgmma
     if arch in ("sm90", ):
         if M > 4096:  # wgmma-beyond-4096-rows
-            return 39, 145
+            return 32, 140
         if M <= 32 and quarter_wave:  # wgmma-32-few-blocks
-            return 40, 146
+            return 33, 141
+        if M <= 32 and blocks_128 * 4 <= num_sms:  # wgmma-32-three-parts
+            return 36, 142
+        if M <= 32 and blocks_256 * 6 <= num_sms:  # wgmma-32-five-parts
+            return 38, 143
+        if M <= 32 and blocks_128 * 2 <= num_sms:  # wgmma-32-two-parts
+            return 35, 144
+        if M <= 32 and blocks_128 <= num_sms:  # wgmma-32-one-wave
+            return 34, 145
+        if M <= 32:  # wgmma-32-rest
+            return 37, 146
         if M <= 64 and quarter_wave:  # wgmma-64-few-blocks
-            return 35, 147
+            return 39, 147
+        if M <= 64 and blocks_128 * 4 <= num_sms:  # wgmma-64-three-parts
+            return 41, 148
         if M <= 64 and blocks_192 * 80 <= num_sms * 17:  # wgmma-64-four-parts
-            return 44, 148
+            return 43, 149
         if M <= 64 and blocks_128 * 2 <= num_sms:  # wgmma-64-two-parts
-            return 42, 149
+            return 40, 150
         if M <= 64 and blocks_192 * 2 <= num_sms:  # wgmma-64-two-wide-parts
-            return 43, 150
+            return 42, 151
         if M <= 64 and blocks_128 <= num_sms:  # wgmma-64-one-wave
-            return 41, 151
+            return 40, 152
         if M <= 64:  # wgmma-64-rest
-            return 45, 152
+            return 44, 153
         if M <= 128 and quarter_wave:  # wgmma-128-few-blocks
-            return 49, 153
-        if M <= 128 and blocks_128 * 4 <= num_sms:  # wgmma-128-three-parts
             return 48, 154
-        if M <= 128 and blocks_128 * 2 <= num_sms:  # wgmma-128-two-parts
+        if M <= 128 and blocks_128 * 4 <= num_sms:  # wgmma-128-three-parts
             return 47, 155
+        if M <= 128 and blocks_128 * 2 <= num_sms:  # wgmma-128-two-parts
+            return 46, 156
         if M <= 128 and blocks_192 * 2 <= num_sms and blocks_192 * 8 >= num_sms * 3:  # wgmma-128-two-wide-parts
-            return 36, 156
+            return 50, 157
+        if M <= 128 and blocks_128 <= num_sms:  # wgmma-128-one-wave
+            return 45, 158
         if M <= 128:  # wgmma-128-rest
-            return 46, 157
+            return 50, 159
         if M <= 256 and tiles_128 * 4 <= num_sms:  # wgmma-256-few-blocks
-            return 42, 158
+            return 40, 160
         if tiles_128 * 2 <= num_sms:  # wgmma-half-wave
-            return 47, 159
-        if M <= 256 and tiles_128x192 * 2 <= num_sms:  # wgmma-256-two-wide-parts
-            return 36, 160
-        if M <= 256:  # wgmma-256-rest
-            return 39, 161
-        if tiles_128 <= num_sms and K <= 2048:  # wgmma-one-wave-short-k
-            return 46, 162
-        if tiles_256 * 2 <= num_sms:  # wgmma-two-parts
-            return 39, 163
-        if tiles_192 <= num_sms:  # wgmma-one-wave-192
-            return 37, 164
-        if tiles_224 <= num_sms:  # wgmma-one-wave-224
-            return 38, 165
+            return 46, 161
+        if tiles_128x192 * 2 <= num_sms:  # wgmma-half-wave-192
+            return 50, 162
+        if M <= 256 and tiles_256 * 2 <= num_sms:  # wgmma-256-half-wave
+            return 32, 163
+        if M >= 257 and tiles_128 <= num_sms and K <= 8192:  # wgmma-one-wave-128
+            return 45, 164
+        if M >= 257 and tiles_256 * 2 <= num_sms:  # wgmma-two-parts
+            return 32, 165
+        if M >= 257 and tiles_192 <= num_sms:  # wgmma-one-wave-192
+            return 31, 166
+        if tiles_128x192 <= num_sms:  # wgmma-one-wave-128x192
+            return 49, 167
+        if M >= 257 and M <= 1024 and K <= 2048 and tiles_256 > num_sms:  # wgmma-short-k
+            return 50, 168
+        if M >= 257 and tiles_192 <= num_sms * 2 and tiles_256 > num_sms:  # wgmma-two-waves-192
+            return 31, 169
         if True:  # wgmma-rest
-            return 39, 166
+            return 32, 170
     return -1, -1
 
 

@@ -133,27 +133,28 @@ enum class Tile : int {
   kD16_k7_c8 = 28,
   kD16_k8_c1 = 29,
   kD16_k8_c2 = 30,
-  kD32_k4_c1 = 31,
-  kD32_k4_c2 = 32,
-  kD32_k4_c4 = 33,
-  kD32_k4_c8 = 34,
-  kW64x64_64_s4 = 35,
-  kW128x192_64_s2 = 36,
-  kW192x128_64_c2 = 37,
-  kW224x128_64_c2 = 38,
-  kW256x128_64_s2 = 39,
-  kW32x64_128_s4 = 40,
-  kW64x128_128 = 41,
-  kW64x128_128_s2 = 42,
-  kW64x192_128_s2 = 43,
-  kW64x192_128_s4 = 44,
-  kW64x256_128 = 45,
-  kW128x128_128 = 46,
-  kW128x128_128_s2 = 47,
-  kW128x128_128_s3 = 48,
-  kW128x128_128_s4 = 49,
+  kW192x128_64_s2 = 31,
+  kW256x128_64_s2 = 32,
+  kW32x64_128_s4 = 33,
+  kW32x128_128 = 34,
+  kW32x128_128_s2 = 35,
+  kW32x128_128_s3 = 36,
+  kW32x256_128_s2 = 37,
+  kW32x256_128_s5 = 38,
+  kW64x64_128_s4 = 39,
+  kW64x128_128_s2 = 40,
+  kW64x128_128_s3 = 41,
+  kW64x192_128_s2 = 42,
+  kW64x192_128_s4 = 43,
+  kW64x256_128 = 44,
+  kW128x128_128 = 45,
+  kW128x128_128_s2 = 46,
+  kW128x128_128_s3 = 47,
+  kW128x128_128_s4 = 48,
+  kW128x192_128 = 49,
+  kW128x192_128_s2 = 50,
 };
-inline constexpr int kTileCount = 50;
+inline constexpr int kTileCount = 51;
 
 struct TileInfo {
   const char* name;
@@ -193,18 +194,17 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"d16-k7-c8", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
     {"d16-k8-c1", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
     {"d16-k8-c2", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
-    {"d32-k4-c1", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
-    {"d32-k4-c2", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
-    {"d32-k4-c4", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
-    {"d32-k4-c8", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
-    {"w64x64-64-s4", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
-    {"w128x192-64-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
-    {"w192x128-64-c2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
-    {"w224x128-64-c2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w192x128-64-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w256x128-64-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w32x64-128-s4", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
-    {"w64x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w32x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w32x128-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w32x128-128-s3", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w32x256-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w32x256-128-s5", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w64x64-128-s4", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w64x128-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w64x128-128-s3", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w64x192-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w64x192-128-s4", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w64x256-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
@@ -212,6 +212,8 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"w128x128-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w128x128-128-s3", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w128x128-128-s4", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w128x192-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w128x192-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
 };
 
 inline const char* tile_name(Tile tile) { return kTiles[static_cast<int>(tile)].name; }
@@ -266,7 +268,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 167;
+inline constexpr int kRuleCount = 171;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -343,7 +345,6 @@ inline const char* rule_id(int rule) {
       "shared-few-blocks",
       "shared-rest",
       "hopper-16-rows",
-      "hopper-32-rows",
       "hopper-rest",
       "simt-f32",
       "simt-three-rows",
@@ -411,13 +412,15 @@ inline const char* rule_id(int rule) {
       "decode-16-k8192",
       "decode-16-k14336",
       "decode-16-long-k",
-      "decode-32-k2048",
-      "decode-32-k4096",
-      "decode-32-k8192",
-      "decode-32-k16384",
       "wgmma-beyond-4096-rows",
       "wgmma-32-few-blocks",
+      "wgmma-32-three-parts",
+      "wgmma-32-five-parts",
+      "wgmma-32-two-parts",
+      "wgmma-32-one-wave",
+      "wgmma-32-rest",
       "wgmma-64-few-blocks",
+      "wgmma-64-three-parts",
       "wgmma-64-four-parts",
       "wgmma-64-two-parts",
       "wgmma-64-two-wide-parts",
@@ -427,15 +430,18 @@ inline const char* rule_id(int rule) {
       "wgmma-128-three-parts",
       "wgmma-128-two-parts",
       "wgmma-128-two-wide-parts",
+      "wgmma-128-one-wave",
       "wgmma-128-rest",
       "wgmma-256-few-blocks",
       "wgmma-half-wave",
-      "wgmma-256-two-wide-parts",
-      "wgmma-256-rest",
-      "wgmma-one-wave-short-k",
+      "wgmma-half-wave-192",
+      "wgmma-256-half-wave",
+      "wgmma-one-wave-128",
       "wgmma-two-parts",
       "wgmma-one-wave-192",
-      "wgmma-one-wave-224",
+      "wgmma-one-wave-128x192",
+      "wgmma-short-k",
+      "wgmma-two-waves-192",
       "wgmma-rest",
   };
   return rule < 0 ? "" : kIds[rule];
@@ -443,9 +449,9 @@ inline const char* rule_id(int rule) {
 
 namespace rules {
 
-inline constexpr int64_t kField_kc[kTileCount] = { 0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128 };
-inline constexpr int64_t kField_mt[kTileCount] = { 0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 128, 192, 224, 256, 32, 64, 64, 64, 64, 64, 128, 128, 128, 128 };
-inline constexpr int64_t kField_nt[kTileCount] = { 0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 192, 128, 128, 128, 64, 128, 128, 192, 192, 256, 128, 128, 128, 128 };
+inline constexpr int64_t kField_kc[kTileCount] = { 0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128 };
+inline constexpr int64_t kField_mt[kTileCount] = { 0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 256, 32, 32, 32, 32, 32, 32, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 128 };
+inline constexpr int64_t kField_nt[kTileCount] = { 0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 128, 64, 128, 128, 128, 256, 256, 64, 128, 128, 192, 192, 256, 128, 128, 128, 128, 192, 192 };
 
 inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t num_sms) {
   [[maybe_unused]] const int64_t n_blocks = ((N + 63) / 64);
@@ -812,7 +818,6 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
 
 inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t num_sms) {
   [[maybe_unused]] const int64_t mma_blocks = ((M + 31) / 32) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t blocks_128 = ((N + 127) / 128);
   [[maybe_unused]] const bool hopper_ready = dtype != 2 /* f32 */ && K % 64 == 0 && blocksize != 32;
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
@@ -820,87 +825,83 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       rule = 72;
       return 2;
     }
-    if (hopper_ready && M >= 17 && M <= 32 && K <= 16384 && blocks_128 * 16 > num_sms * 3) {  // hopper-32-rows
-      rule = 73;
-      return 2;
-    }
     if (hopper_ready) {  // hopper-rest
-      rule = 74;
+      rule = 73;
       return 3;
     }
   }
   // simt-first: all
   if ((arch & 0xfffu) != 0) {
     if (dtype == 2 /* f32 */) {  // simt-f32
-      rule = 75;
+      rule = 74;
       return 0;
     }
     if (M <= 3) {  // simt-three-rows
-      rule = 76;
+      rule = 75;
       return 0;
     }
   }
   // high-bandwidth-m4: sm86 sm89 sm120
   if ((arch & 0x20au) != 0) {
     if (M == 4 && num_sms >= 48) {  // simt-high-bandwidth-m4
-      rule = 77;
+      rule = 76;
       return 0;
     }
   }
   // undersubscribed: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 8 && mma_blocks * 3 <= num_sms * 2) {  // simt-two-thirds-wave
-      rule = 78;
+      rule = 77;
       return 0;
     }
   }
   // undersubscribed-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (M == 4 && mma_blocks <= num_sms) {  // simt-hbm-m4
-      rule = 79;
+      rule = 78;
       return 0;
     }
   }
   // wide-n-sm89: sm89
   if ((arch & 0x8u) != 0) {
     if (M <= 6 && mma_blocks >= num_sms && num_sms >= 60) {  // simt-wide-n-sm89
-      rule = 80;
+      rule = 79;
       return 0;
     }
   }
   // wide-n: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (M <= 6 && mma_blocks >= num_sms && num_sms >= 48) {  // simt-wide-n
-      rule = 81;
+      rule = 80;
       return 0;
     }
   }
   // tall-k: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (K > N && M <= 17 && mma_blocks * 3 < num_sms) {  // simt-tall-k
-      rule = 82;
+      rule = 81;
       return 0;
     }
   }
   // simt-last: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 16 && mma_blocks * 4 <= num_sms) {  // simt-quarter-wave
-      rule = 83;
+      rule = 82;
       return 0;
     }
     if (M <= 32 && mma_blocks * 8 <= num_sms) {  // simt-eighth-wave
-      rule = 84;
+      rule = 83;
       return 0;
     }
     if (K % 64 != 0) {  // simt-k-tail
-      rule = 85;
+      rule = 84;
       return 0;
     }
   }
   // default: all
   if ((arch & 0xfffu) != 0) {
     if (true) {  // mma
-      rule = 86;
+      rule = 85;
       return 1;
     }
   }
@@ -911,19 +912,19 @@ inline int64_t decide_simt_tile([[maybe_unused]] uint32_t arch, int16_t& rule, i
   // rows: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 1) {  // simt-rows-1
-      rule = 87;
+      rule = 86;
       return 0;
     }
     if (M <= 2) {  // simt-rows-2
-      rule = 88;
+      rule = 87;
       return 1;
     }
     if (M <= 4) {  // simt-rows-4
-      rule = 89;
+      rule = 88;
       return 2;
     }
     if (true) {  // simt-rows-8
-      rule = 90;
+      rule = 89;
       return 3;
     }
   }
@@ -947,47 +948,47 @@ inline int64_t decide_tile_m([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // short: all
   if ((arch & 0xfffu) != 0) {
     if (M < 48 && !extra_row_busy) {  // m32-short
-      rule = 91;
+      rule = 90;
       return 0;
     }
     if (M <= 128 && !extra_row_adequate && blocks_32x64 >= num_sms * 2 && less_rows_by_32) {  // m32-less-padding
-      rule = 92;
+      rule = 91;
       return 0;
     }
   }
   // raise-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (prefer_64 && num_sms <= 72 && K >= N && !half_tail && blocks_128x128 * 2 >= num_sms) {  // m128-sm86
-      rule = 93;
+      rule = 92;
       return 2;
     }
   }
   // lower-sm120: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (prefer_64 && num_sms >= 150 && blocks_64x64 < num_sms) {  // m32-below-wave-150-sms
-      rule = 94;
+      rule = 93;
       return 0;
     }
   }
   // lower-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (prefer_64 && blocks_64x64 < num_sms / 2) {  // m32-below-half-wave-hbm
-      rule = 95;
+      rule = 94;
       return 0;
     }
   }
   // rest: all
   if ((arch & 0xfffu) != 0) {
     if (prefer_64 && wide && N * K < 4194304 && blocks_32x64 >= num_sms) {  // m32-small-wide
-      rule = 96;
+      rule = 95;
       return 0;
     }
     if (prefer_64) {  // m64
-      rule = 97;
+      rule = 96;
       return 1;
     }
     if (true) {  // m128
-      rule = 98;
+      rule = 97;
       return 2;
     }
   }
@@ -1012,115 +1013,115 @@ inline int64_t decide_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
   // mt32-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (tile_m == 32 && blocks_32x256 * 4 >= num_sms * 3 && blocks_32x256 <= num_sms) {  // mt32-hbm-one-wide-wave
-      rule = 99;
+      rule = 98;
       return 12;
     }
     if (tile_m == 32) {  // mt32-hbm
-      rule = 100;
+      rule = 99;
       return 10;
     }
   }
   // mt32-over-wave-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (over_wave_32x64 && m32 >= 3 && two_waves_32x128) {  // mt32-over-wave-wide-sm86
-      rule = 101;
+      rule = 100;
       return 5;
     }
   }
   // mt32-over-wave: sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0cu) != 0) {
     if (over_wave_32x64 && m32 >= 3 && two_waves_32x128 && K * 3 <= N) {  // mt32-over-wave-three-times-wide
-      rule = 102;
+      rule = 101;
       return 5;
     }
   }
   // mt32-over-wave-rest: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (over_wave_32x64 && m32 >= 2) {  // mt32-over-wave
-      rule = 103;
+      rule = 102;
       return 4;
     }
     if (over_wave_32x64 && blocks_32x64 < num_sms + num_sms / 5) {  // mt32-just-over-wave
-      rule = 104;
+      rule = 103;
       return 4;
     }
   }
   // mt32-three-waves-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (tile_m == 32 && m32 == 1 && blocks_32x64 > num_sms * 3) {  // mt32-three-waves-sm86
-      rule = 105;
+      rule = 104;
       return 5;
     }
   }
   // mt32-64x32: sm86 sm87 sm89 sm110 unknown
   if ((arch & 0x90eu) != 0) {
     if (tile_m == 32 && blocks_64x32 <= num_sms) {  // mt32-as-64x32
-      rule = 106;
+      rule = 105;
       return 13;
     }
   }
   // mt32-64x32-sm120: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (tile_m == 32 && num_sms < 150 && blocks_64x32 <= num_sms) {  // mt32-as-64x32-below-150-sms
-      rule = 107;
+      rule = 106;
       return 13;
     }
   }
   // mt32-rest: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (tile_m == 32 && blocks_32x128 * 3 >= num_sms * 2) {  // mt32-two-thirds-wave
-      rule = 108;
+      rule = 107;
       return 11;
     }
     if (tile_m == 32) {  // mt32
-      rule = 109;
+      rule = 108;
       return 10;
     }
     if (tile_m == 64 && K * 2 < N && num_sms >= 60 && quarter_to_three_quarters) {  // mt64-quarter-to-three-quarter-wave
-      rule = 110;
+      rule = 109;
       return 10;
     }
   }
   // mt64-sm90: sm90
   if ((arch & 0x10u) != 0) {
     if (tile_m == 64) {  // mt64-sm90
-      rule = 111;
+      rule = 110;
       return 6;
     }
   }
   // mt64-below-wave-tall: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (tile_m == 64 && blocks_64x128 < num_sms && K >= N) {  // mt64-below-wave-tall
-      rule = 112;
+      rule = 111;
       return 14;
     }
   }
   // mt64-rest: sm80 sm86 sm87 sm89 sm100 sm103 sm107 sm110 sm120 sm121 unknown
   if ((arch & 0xfefu) != 0) {
     if (tile_m == 64 && blocks_64x128 < num_sms) {  // mt64-below-wave
-      rule = 113;
+      rule = 112;
       return 6;
     }
     if (tile_m == 64) {  // mt64
-      rule = 114;
+      rule = 113;
       return 7;
     }
   }
   // mt128-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (num_sms <= 72 && blocks_128x128 >= num_sms / 2) {  // mt128-half-wave-up-to-72-sms
-      rule = 115;
+      rule = 114;
       return 9;
     }
   }
   // mt128: all
   if ((arch & 0xfffu) != 0) {
     if (blocks_128x128 >= num_sms) {  // mt128-one-wave
-      rule = 116;
+      rule = 115;
       return 9;
     }
     if (true) {  // mt128-below-wave
-      rule = 117;
+      rule = 116;
       return 8;
     }
   }
@@ -1132,40 +1133,40 @@ inline int64_t decide_repair([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // blackwell-datacenter: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (odd_k) {  // odd-k-sm100
-      rule = 118;
+      rule = 117;
       return 8;
     }
   }
   // hbm: sm80 sm90
   if ((arch & 0x11u) != 0) {
     if (odd_k) {  // odd-k-hbm
-      rule = 119;
+      rule = 118;
       return 6;
     }
   }
   // non-hbm: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (odd_k && tile_nt == 32) {  // odd-k-64x32
-      rule = 120;
+      rule = 119;
       return 6;
     }
     if (odd_k && tile_mt == 32 && tile_nt == 64) {  // odd-k-32x64
-      rule = 121;
+      rule = 120;
       return 4;
     }
     if (odd_k && tile_mt == 32) {  // odd-k-32x128
-      rule = 122;
+      rule = 121;
       return 5;
     }
     if (odd_k) {  // odd-k-64x64
-      rule = 123;
+      rule = 122;
       return 6;
     }
   }
   // unchanged: all
   if ((arch & 0xfffu) != 0) {
     if (true) {  // unchanged
-      rule = 124;
+      rule = 123;
       return tile;
     }
   }
@@ -1177,84 +1178,68 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
   // decode: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 8 && K <= 1536) {  // decode-8-k1536
-      rule = 125;
+      rule = 124;
       return 15;
     }
     if (M <= 8 && K <= 2048) {  // decode-8-k2048
-      rule = 126;
+      rule = 125;
       return 17;
     }
     if (M <= 8 && K <= 3072) {  // decode-8-k3072
-      rule = 127;
+      rule = 126;
       return 16;
     }
     if (M <= 8 && K <= 4096 && blocks_64 >= num_sms * 4) {  // decode-8-k4096-four-waves
-      rule = 128;
+      rule = 127;
       return 19;
     }
     if (M <= 8 && K <= 4096) {  // decode-8-k4096
-      rule = 129;
+      rule = 128;
       return 18;
     }
     if (M <= 8 && K <= 8192) {  // decode-8-k8192
-      rule = 130;
+      rule = 129;
       return 20;
     }
     if (M <= 8 && K <= 14336) {  // decode-8-k14336
-      rule = 131;
+      rule = 130;
       return 21;
     }
     if (M <= 8) {  // decode-8-long-k
-      rule = 132;
+      rule = 131;
       return 22;
     }
     if (M <= 16 && K <= 1536) {  // decode-16-k1536
-      rule = 133;
+      rule = 132;
       return 24;
     }
     if (M <= 16 && K <= 2048) {  // decode-16-k2048
-      rule = 134;
+      rule = 133;
       return 23;
     }
     if (M <= 16 && K <= 3072) {  // decode-16-k3072
-      rule = 135;
+      rule = 134;
       return 25;
     }
     if (M <= 16 && K <= 4096 && blocks_64 >= num_sms) {  // decode-16-k4096-one-wave
-      rule = 136;
+      rule = 135;
       return 29;
     }
     if (M <= 16 && K <= 4096) {  // decode-16-k4096
-      rule = 137;
+      rule = 136;
       return 26;
     }
     if (M <= 16 && K <= 8192) {  // decode-16-k8192
-      rule = 138;
+      rule = 137;
       return 30;
     }
     if (M <= 16 && K <= 14336) {  // decode-16-k14336
-      rule = 139;
+      rule = 138;
       return 27;
     }
-    if (M <= 16) {  // decode-16-long-k
-      rule = 140;
+    if (true) {  // decode-16-long-k
+      rule = 139;
       return 28;
-    }
-    if (K <= 2048) {  // decode-32-k2048
-      rule = 141;
-      return 31;
-    }
-    if (K <= 4096) {  // decode-32-k4096
-      rule = 142;
-      return 32;
-    }
-    if (K <= 8192) {  // decode-32-k8192
-      rule = 143;
-      return 33;
-    }
-    if (true) {  // decode-32-k16384
-      rule = 144;
-      return 34;
     }
   }
   return -1;
@@ -1263,101 +1248,137 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
 inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t num_sms) {
   [[maybe_unused]] const int64_t blocks_128 = ((N + 127) / 128);
   [[maybe_unused]] const int64_t blocks_192 = ((N + 191) / 192);
+  [[maybe_unused]] const int64_t blocks_256 = ((N + 255) / 256);
   [[maybe_unused]] const int64_t tiles_128 = ((M + 127) / 128) * blocks_128;
   [[maybe_unused]] const int64_t tiles_128x192 = ((M + 127) / 128) * blocks_192;
   [[maybe_unused]] const int64_t tiles_192 = ((M + 191) / 192) * blocks_128;
-  [[maybe_unused]] const int64_t tiles_224 = ((M + 223) / 224) * blocks_128;
   [[maybe_unused]] const int64_t tiles_256 = ((M + 255) / 256) * blocks_128;
   [[maybe_unused]] const bool quarter_wave = blocks_128 * 16 <= num_sms * 3;
   // wgmma: sm90
   if ((arch & 0x10u) != 0) {
     if (M > 4096) {  // wgmma-beyond-4096-rows
-      rule = 145;
-      return 39;
+      rule = 140;
+      return 32;
     }
     if (M <= 32 && quarter_wave) {  // wgmma-32-few-blocks
+      rule = 141;
+      return 33;
+    }
+    if (M <= 32 && blocks_128 * 4 <= num_sms) {  // wgmma-32-three-parts
+      rule = 142;
+      return 36;
+    }
+    if (M <= 32 && blocks_256 * 6 <= num_sms) {  // wgmma-32-five-parts
+      rule = 143;
+      return 38;
+    }
+    if (M <= 32 && blocks_128 * 2 <= num_sms) {  // wgmma-32-two-parts
+      rule = 144;
+      return 35;
+    }
+    if (M <= 32 && blocks_128 <= num_sms) {  // wgmma-32-one-wave
+      rule = 145;
+      return 34;
+    }
+    if (M <= 32) {  // wgmma-32-rest
       rule = 146;
-      return 40;
+      return 37;
     }
     if (M <= 64 && quarter_wave) {  // wgmma-64-few-blocks
       rule = 147;
-      return 35;
+      return 39;
     }
-    if (M <= 64 && blocks_192 * 80 <= num_sms * 17) {  // wgmma-64-four-parts
+    if (M <= 64 && blocks_128 * 4 <= num_sms) {  // wgmma-64-three-parts
       rule = 148;
-      return 44;
-    }
-    if (M <= 64 && blocks_128 * 2 <= num_sms) {  // wgmma-64-two-parts
-      rule = 149;
-      return 42;
-    }
-    if (M <= 64 && blocks_192 * 2 <= num_sms) {  // wgmma-64-two-wide-parts
-      rule = 150;
-      return 43;
-    }
-    if (M <= 64 && blocks_128 <= num_sms) {  // wgmma-64-one-wave
-      rule = 151;
       return 41;
     }
-    if (M <= 64) {  // wgmma-64-rest
+    if (M <= 64 && blocks_192 * 80 <= num_sms * 17) {  // wgmma-64-four-parts
+      rule = 149;
+      return 43;
+    }
+    if (M <= 64 && blocks_128 * 2 <= num_sms) {  // wgmma-64-two-parts
+      rule = 150;
+      return 40;
+    }
+    if (M <= 64 && blocks_192 * 2 <= num_sms) {  // wgmma-64-two-wide-parts
+      rule = 151;
+      return 42;
+    }
+    if (M <= 64 && blocks_128 <= num_sms) {  // wgmma-64-one-wave
       rule = 152;
-      return 45;
+      return 40;
+    }
+    if (M <= 64) {  // wgmma-64-rest
+      rule = 153;
+      return 44;
     }
     if (M <= 128 && quarter_wave) {  // wgmma-128-few-blocks
-      rule = 153;
-      return 49;
-    }
-    if (M <= 128 && blocks_128 * 4 <= num_sms) {  // wgmma-128-three-parts
       rule = 154;
       return 48;
     }
-    if (M <= 128 && blocks_128 * 2 <= num_sms) {  // wgmma-128-two-parts
+    if (M <= 128 && blocks_128 * 4 <= num_sms) {  // wgmma-128-three-parts
       rule = 155;
       return 47;
     }
-    if (M <= 128 && blocks_192 * 2 <= num_sms && blocks_192 * 8 >= num_sms * 3) {  // wgmma-128-two-wide-parts
+    if (M <= 128 && blocks_128 * 2 <= num_sms) {  // wgmma-128-two-parts
       rule = 156;
-      return 36;
+      return 46;
+    }
+    if (M <= 128 && blocks_192 * 2 <= num_sms && blocks_192 * 8 >= num_sms * 3) {  // wgmma-128-two-wide-parts
+      rule = 157;
+      return 50;
+    }
+    if (M <= 128 && blocks_128 <= num_sms) {  // wgmma-128-one-wave
+      rule = 158;
+      return 45;
     }
     if (M <= 128) {  // wgmma-128-rest
-      rule = 157;
-      return 46;
+      rule = 159;
+      return 50;
     }
     if (M <= 256 && tiles_128 * 4 <= num_sms) {  // wgmma-256-few-blocks
-      rule = 158;
-      return 42;
+      rule = 160;
+      return 40;
     }
     if (tiles_128 * 2 <= num_sms) {  // wgmma-half-wave
-      rule = 159;
-      return 47;
-    }
-    if (M <= 256 && tiles_128x192 * 2 <= num_sms) {  // wgmma-256-two-wide-parts
-      rule = 160;
-      return 36;
-    }
-    if (M <= 256) {  // wgmma-256-rest
       rule = 161;
-      return 39;
-    }
-    if (tiles_128 <= num_sms && K <= 2048) {  // wgmma-one-wave-short-k
-      rule = 162;
       return 46;
     }
-    if (tiles_256 * 2 <= num_sms) {  // wgmma-two-parts
+    if (tiles_128x192 * 2 <= num_sms) {  // wgmma-half-wave-192
+      rule = 162;
+      return 50;
+    }
+    if (M <= 256 && tiles_256 * 2 <= num_sms) {  // wgmma-256-half-wave
       rule = 163;
-      return 39;
+      return 32;
     }
-    if (tiles_192 <= num_sms) {  // wgmma-one-wave-192
+    if (M >= 257 && tiles_128 <= num_sms && K <= 8192) {  // wgmma-one-wave-128
       rule = 164;
-      return 37;
+      return 45;
     }
-    if (tiles_224 <= num_sms) {  // wgmma-one-wave-224
+    if (M >= 257 && tiles_256 * 2 <= num_sms) {  // wgmma-two-parts
       rule = 165;
-      return 38;
+      return 32;
+    }
+    if (M >= 257 && tiles_192 <= num_sms) {  // wgmma-one-wave-192
+      rule = 166;
+      return 31;
+    }
+    if (tiles_128x192 <= num_sms) {  // wgmma-one-wave-128x192
+      rule = 167;
+      return 49;
+    }
+    if (M >= 257 && M <= 1024 && K <= 2048 && tiles_256 > num_sms) {  // wgmma-short-k
+      rule = 168;
+      return 50;
+    }
+    if (M >= 257 && tiles_192 <= num_sms * 2 && tiles_256 > num_sms) {  // wgmma-two-waves-192
+      rule = 169;
+      return 31;
     }
     if (true) {  // wgmma-rest
-      rule = 166;
-      return 39;
+      rule = 170;
+      return 32;
     }
   }
   return -1;
@@ -1538,29 +1559,27 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
       return K % 64 == 0 && M <= 16 && K <= 4096;
     case Tile::kD16_k8_c2:
       return K % 64 == 0 && M <= 16 && K <= 8192;
-    case Tile::kD32_k4_c1:
-      return K % 64 == 0 && M <= 32 && K <= 2048;
-    case Tile::kD32_k4_c2:
-      return K % 64 == 0 && M <= 32 && K <= 4096;
-    case Tile::kD32_k4_c4:
-      return K % 64 == 0 && M <= 32 && K <= 8192;
-    case Tile::kD32_k4_c8:
-      return K % 64 == 0 && M <= 32 && K <= 16384;
-    case Tile::kW64x64_64_s4:
-      return K % 64 == 0 && blocksize != 32;
-    case Tile::kW128x192_64_s2:
-      return K % 64 == 0 && blocksize != 32;
-    case Tile::kW192x128_64_c2:
-      return K % 64 == 0 && blocksize != 32;
-    case Tile::kW224x128_64_c2:
+    case Tile::kW192x128_64_s2:
       return K % 64 == 0 && blocksize != 32;
     case Tile::kW256x128_64_s2:
       return K % 64 == 0 && blocksize != 32;
     case Tile::kW32x64_128_s4:
       return K % 64 == 0 && blocksize != 32;
-    case Tile::kW64x128_128:
+    case Tile::kW32x128_128:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW32x128_128_s2:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW32x128_128_s3:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW32x256_128_s2:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW32x256_128_s5:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW64x64_128_s4:
       return K % 64 == 0 && blocksize != 32;
     case Tile::kW64x128_128_s2:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW64x128_128_s3:
       return K % 64 == 0 && blocksize != 32;
     case Tile::kW64x192_128_s2:
       return K % 64 == 0 && blocksize != 32;
@@ -1575,6 +1594,10 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
     case Tile::kW128x128_128_s3:
       return K % 64 == 0 && blocksize != 32;
     case Tile::kW128x128_128_s4:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW128x192_128:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW128x192_128_s2:
       return K % 64 == 0 && blocksize != 32;
   }
   return false;

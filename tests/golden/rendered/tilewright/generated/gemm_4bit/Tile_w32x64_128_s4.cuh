@@ -11,13 +11,13 @@ struct Tile_w32x64_128_s4 {
   static constexpr int kMt = 32;
   static constexpr int kNt = 64;
   static constexpr int kKc = 128;
-  static constexpr int kStages = 3;
+  static constexpr int kStages = 5;
   static constexpr int kClusterN = 1;
   static constexpr int kSplitK = 4;
   static constexpr int kOccupancy = 2;
   static constexpr int kLutParts = 4;
   static constexpr int kGroupParts = 2;
-  static constexpr int kSmemBytes = 108656;
+  static constexpr int kSmemBytes = 100496;
 };
 static_assert(smem_bytes<Tile_w32x64_128_s4>() == Tile_w32x64_128_s4::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of w32x64-128-s4");

@@ -11,13 +11,13 @@ struct Tile_w64x256_128 {
   static constexpr int kMt = 64;
   static constexpr int kNt = 256;
   static constexpr int kKc = 128;
-  static constexpr int kStages = 4;
+  static constexpr int kStages = 3;
   static constexpr int kClusterN = 1;
   static constexpr int kSplitK = 1;
   static constexpr int kOccupancy = 1;
-  static constexpr int kLutParts = 3;
+  static constexpr int kLutParts = 4;
   static constexpr int kGroupParts = 2;
-  static constexpr int kSmemBytes = 231552;
+  static constexpr int kSmemBytes = 198768;
 };
 static_assert(smem_bytes<Tile_w64x256_128>() == Tile_w64x256_128::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of w64x256-128");
