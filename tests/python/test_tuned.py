@@ -214,3 +214,47 @@ def test_without_the_library_a_table_is_refused(tmp_path: Path) -> None:
     missing = _library.Native(None, None, "this install has no native library")
     with pytest.raises(tilewright.TunedTableError, match="no table can be used: this install has no native library"):
         _tuned.load(missing, table(tmp_path), ask_devices=False)
+
+
+@pytest.mark.gpu
+def test_on_a_card(tmp_path: Path) -> None:
+    """Loaded, used inside and outside of captures, refused for another card, and taken away."""
+    import torch
+
+    from tilewright import _ops
+
+    if not torch.cuda.is_available() or not _ops.NATIVE.loaded:
+        pytest.skip("needs a CUDA device and the native library")
+    facts, driver = torch.cuda.get_device_properties(0), _machine.driver_version()
+    assert driver is not None
+    head = {
+        "arch": _ops.NATIVE.arch_for(facts.major, facts.minor), "num_sms": facts.multi_processor_count,
+        "driver_major": int(driver.split(".")[0]), "spec_digest": tilewright.build_info()["spec_digest"],
+    }  # fmt: skip
+    packed, state = tilewright.quantize_4bit(torch.randn(256, 512, device="cuda"))
+    x = torch.randn(5, 512, device="cuda", dtype=torch.bfloat16)
+    ruled = tilewright.gemm_4bit(x, packed, state)
+    entry = {**ENTRY, "M": [4, 5], "N": 256, "K": 512, "choice": "simt-4"}
+    try:
+        found = tilewright.load_tuned(table(tmp_path, entry, {**entry, "M": [6, 6], "choice": "fallback"}, **head))
+        assert found is not None and tilewright.build_info()["tuned"] == found
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = tilewright.gemm_4bit(x, packed, state)
+            with pytest.raises(tilewright.TunedTableError, match="being captured"):
+                tilewright.load_tuned(None)
+        captured = tilewright.last_decision()
+        assert captured is not None and (captured.tile, captured.tuned) == ("simt-4", True)
+        graph.replay()
+        torch.testing.assert_close(out, ruled, atol=2e-2, rtol=2e-2)
+        tilewright.gemm_4bit(x[:3], packed, state)
+        outside = tilewright.last_decision()
+        assert outside is not None and not outside.tuned
+        with pytest.raises(tilewright.TunedTableError, match="is foreign: measured on"):
+            tilewright.load_tuned(table(tmp_path, entry, **{**head, "num_sms": 1}))
+        assert tilewright.build_info()["tuned"] == found
+    finally:
+        tilewright.load_tuned(None)
+    tilewright.gemm_4bit(x, packed, state)
+    last = tilewright.last_decision()
+    assert last is not None and not last.tuned
