@@ -6,8 +6,10 @@ import functools
 import http.server
 import importlib.util
 import json
+import os
 import queue
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -94,11 +96,14 @@ def look(url: str, profile: Path) -> dict[str, Any]:
     """What a reader sees on a page."""
     assert BROWSER is not None
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", f"--user-data-dir={profile}"]
-    browser = subprocess.Popen([BROWSER, *flags, url], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # A group of its own: the command may be a shell script, which would leave the browser behind.
+    browser = subprocess.Popen(
+        [BROWSER, *flags, url], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         return Handler.seen.get(timeout=60)
     finally:
-        browser.terminate()
+        os.killpg(browser.pid, signal.SIGTERM)
         browser.wait()
 
 
