@@ -87,6 +87,10 @@ __global__ void __launch_bounds__(MmaLayout<Config>::kThreads)
 
 }  // namespace kernels
 
+// Launches overlap only where blocks are this short. Blocks that start while others still run are spread unevenly over the
+// multiprocessors, which costs longer ones more than they gain.
+constexpr int64_t kDependentK = 1536;
+
 template <class Config, bool kPromote, Fp8Type kAType>
 cudaError_t launch_mma(const GemmFp8Args& args, cudaStream_t stream) {
   using Layout = MmaLayout<Config>;
@@ -105,7 +109,7 @@ cudaError_t launch_mma(const GemmFp8Args& args, cudaStream_t stream) {
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (error != cudaSuccess) return error;
   const host::ClusterLaunch launch{dim3(static_cast<unsigned>(tiles_m * tiles_n)), dim3(Layout::kThreads), Layout::kBytes, 1,
-                                   major >= 9};
+                                   major >= 9 && args.k <= kDependentK};
   return host::launch_cluster_kernel(kernel, launch, stream, args, static_cast<int>(tiles_m));
 }
 
