@@ -40,6 +40,11 @@ def compute() -> str:
     out = tilewright.gemm_4bit(inputs, packed, state)
     expected = inputs @ tilewright.dequantize_4bit(packed, state).t()
     torch.testing.assert_close(out, expected.to(out.dtype), rtol=1e-4, atol=1e-4)
+    codes, scale = tilewright.quantize_fp8(weight)
+    rows, row_scale = tilewright.quantize_fp8(inputs)
+    out = tilewright.gemm_fp8(rows, codes, row_scale, scale, out_dtype=torch.float32)
+    expected = tilewright.dequantize_fp8(rows, row_scale) @ tilewright.dequantize_fp8(codes, scale).t()
+    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4)
     images = " ".join(info["images"])
     return f"Python {platform.python_version()}, torch {torch.__version__}: {images}"
 

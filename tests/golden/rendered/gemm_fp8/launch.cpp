@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_fp8 {
 
-const char* const kSpecDigest = "b64ef32e9b02fb584ff386a3dd2136d4bd65996d16ea481f5b70e248eb876761";
+const char* const kSpecDigest = "32b2624674a971ad53a713c33688880acc05771a77e5dd601872ce4d0d79a9d4";
 
 cudaError_t launch_d8x2_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x2_bf16(const GemmFp8Args& args, cudaStream_t stream);
@@ -47,30 +47,57 @@ cudaError_t launch_64x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_128x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_128x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_128x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_f16x64_128_o2_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_f16x64_128_o2_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_f16x64_128_o2_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_p16x64_128_o2_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_p16x64_128_o2_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_p16x64_128_o2_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_f64x128_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_f64x128_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_f64x128_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_f64x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_f64x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_f64x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f16x64_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f16x64_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f16x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f16x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f16x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f16x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p16x64_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p16x64_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p16x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p16x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p16x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p16x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f32x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f32x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f32x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p32x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p32x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p32x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f64x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f64x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f64x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p64x64_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p64x64_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p64x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p64x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p64x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p64x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p64x128_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p64x128_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p64x128_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_p64x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_p64x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_p64x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x64_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x64_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p128x192_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p128x192_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p128x192_128_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f256x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f256x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f256x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f256x128_128_n_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f256x128_128_n_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f256x128_128_n_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p256x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p256x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p256x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
@@ -164,45 +191,90 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kBf16) return launch_128x128_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_128x128_128_f32(args, stream);
       break;
-    case Tile::kF16x64_128_o2:
-      if (dtype == DType::kF16) return launch_f16x64_128_o2_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_f16x64_128_o2_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_f16x64_128_o2_f32(args, stream);
+    case Tile::kF16x64_128_s2:
+      if (dtype == DType::kF16) return launch_f16x64_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f16x64_128_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f16x64_128_s2_f32(args, stream);
       break;
-    case Tile::kP16x64_128_o2:
-      if (dtype == DType::kF16) return launch_p16x64_128_o2_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_p16x64_128_o2_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_p16x64_128_o2_f32(args, stream);
+    case Tile::kF16x64_128:
+      if (dtype == DType::kF16) return launch_f16x64_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f16x64_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f16x64_128_f32(args, stream);
       break;
-    case Tile::kF64x128_128_s2:
-      if (dtype == DType::kF16) return launch_f64x128_128_s2_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_f64x128_128_s2_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_f64x128_128_s2_f32(args, stream);
+    case Tile::kP16x64_128_s2:
+      if (dtype == DType::kF16) return launch_p16x64_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_p16x64_128_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_p16x64_128_s2_f32(args, stream);
       break;
-    case Tile::kF64x128_128:
-      if (dtype == DType::kF16) return launch_f64x128_128_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_f64x128_128_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_f64x128_128_f32(args, stream);
+    case Tile::kP16x64_128:
+      if (dtype == DType::kF16) return launch_p16x64_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_p16x64_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_p16x64_128_f32(args, stream);
+      break;
+    case Tile::kF32x64_128:
+      if (dtype == DType::kF16) return launch_f32x64_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f32x64_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f32x64_128_f32(args, stream);
+      break;
+    case Tile::kP32x64_128:
+      if (dtype == DType::kF16) return launch_p32x64_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_p32x64_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_p32x64_128_f32(args, stream);
+      break;
+    case Tile::kF64x64_128:
+      if (dtype == DType::kF16) return launch_f64x64_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f64x64_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f64x64_128_f32(args, stream);
+      break;
+    case Tile::kP64x64_128_s2:
+      if (dtype == DType::kF16) return launch_p64x64_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_p64x64_128_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_p64x64_128_s2_f32(args, stream);
+      break;
+    case Tile::kP64x64_128:
+      if (dtype == DType::kF16) return launch_p64x64_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_p64x64_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_p64x64_128_f32(args, stream);
       break;
     case Tile::kP64x128_128_s2:
       if (dtype == DType::kF16) return launch_p64x128_128_s2_f16(args, stream);
       if (dtype == DType::kBf16) return launch_p64x128_128_s2_bf16(args, stream);
       if (dtype == DType::kF32) return launch_p64x128_128_s2_f32(args, stream);
       break;
-    case Tile::kP64x128_128:
-      if (dtype == DType::kF16) return launch_p64x128_128_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_p64x128_128_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_p64x128_128_f32(args, stream);
+    case Tile::kF128x64_128_s2:
+      if (dtype == DType::kF16) return launch_f128x64_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f128x64_128_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f128x64_128_s2_f32(args, stream);
+      break;
+    case Tile::kF128x64_128:
+      if (dtype == DType::kF16) return launch_f128x64_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f128x64_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f128x64_128_f32(args, stream);
+      break;
+    case Tile::kF128x128_128:
+      if (dtype == DType::kF16) return launch_f128x128_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f128x128_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f128x128_128_f32(args, stream);
       break;
     case Tile::kP128x128_128:
       if (dtype == DType::kF16) return launch_p128x128_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_p128x128_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_p128x128_128_f32(args, stream);
       break;
+    case Tile::kP128x192_128:
+      if (dtype == DType::kF16) return launch_p128x192_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_p128x192_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_p128x192_128_f32(args, stream);
+      break;
     case Tile::kF256x128_128:
       if (dtype == DType::kF16) return launch_f256x128_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_f256x128_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_f256x128_128_f32(args, stream);
+      break;
+    case Tile::kF256x128_128_n:
+      if (dtype == DType::kF16) return launch_f256x128_128_n_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f256x128_128_n_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f256x128_128_n_f32(args, stream);
       break;
     case Tile::kP256x128_128:
       if (dtype == DType::kF16) return launch_p256x128_128_f16(args, stream);

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_nvfp4 {
 
-const char* const kSpecDigest = "b64ef32e9b02fb584ff386a3dd2136d4bd65996d16ea481f5b70e248eb876761";
+const char* const kSpecDigest = "32b2624674a971ad53a713c33688880acc05771a77e5dd601872ce4d0d79a9d4";
 
 cudaError_t launch_16x64_256_f16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_256_bf16(const GemmNvfp4Args& args, cudaStream_t stream);

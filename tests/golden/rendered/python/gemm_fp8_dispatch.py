@@ -2,7 +2,7 @@
 """Decisions of gemm_fp8 as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("d8x2", "d8x4", "d8x4-small", "d8x8-pair", "d8x8", "d8x8-long", "d16x2", "d16x4-small", "16x64-128", "16x64-128-deep", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-o2", "p16x64-128-o2", "f64x128-128-s2", "f64x128-128", "p64x128-128-s2", "p64x128-128", "p128x128-128", "f256x128-128", "p256x128-128", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", )
+TILES = ("d8x2", "d8x4", "d8x4-small", "d8x8-pair", "d8x8", "d8x8-long", "d16x2", "d16x4-small", "16x64-128", "16x64-128-deep", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-s2", "f16x64-128", "p16x64-128-s2", "p16x64-128", "f32x64-128", "p32x64-128", "f64x64-128", "p64x64-128-s2", "p64x64-128", "p64x128-128-s2", "f128x64-128-s2", "f128x64-128", "f128x128-128", "p128x128-128", "p128x192-128", "f256x128-128", "f256x128-128-n", "p256x128-128", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", )
 LAYERS = ("path", "engine", "decode_tile", "mma_tile", "wgmma_tile", "tcgen05_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "dtype", "scaling", "accumulation", "grouping", )
 RULES = (
@@ -33,15 +33,34 @@ RULES = (
     "mma-64-rows",
     "mma-256-rows",
     "mma-large",
+    "fast-16-rows-split",
     "fast-16-rows",
-    "fast-large",
-    "fast-split",
+    "fast-32-rows",
     "fast-64-rows",
+    "fast-128-rows-split",
+    "fast-128-rows-narrow",
+    "fast-128-rows-wide",
+    "fast-128-rows-long",
+    "fast-128-rows",
+    "fast-256-rows-narrow",
+    "fast-short-k",
+    "fast-long-k",
+    "fast",
+    "promoted-16-rows-split",
     "promoted-16-rows",
-    "promoted-large",
-    "promoted-128-rows",
-    "promoted-split",
+    "promoted-32-rows",
+    "promoted-64-rows-split",
     "promoted-64-rows",
+    "promoted-wide",
+    "promoted-128-rows-wide",
+    "promoted-128-rows-narrow",
+    "promoted-128-rows",
+    "promoted-256-rows-narrow",
+    "promoted-short-k",
+    "promoted-short-k-more-rows",
+    "promoted-long-k",
+    "promoted-large",
+    "promoted",
     "t-promote",
     "rubin-2x1-c4",
     "rubin-2x1",
@@ -168,35 +187,72 @@ def decide_mma_tile(arch, K, M):
     return -1, -1
 
 
-def decide_wgmma_tile(arch, M, N, accumulation, grouping, num_sms, scaling):
-    blocks_128 = ((N + 127) // 128)
-    tiles_64 = ((M + 63) // 64) * blocks_128
-    tiles_128 = ((M + 127) // 128) * blocks_128
-    tiles_256 = ((M + 255) // 256) * blocks_128
+def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
+    tiles_256 = ((M + 255) // 256) * ((N + 127) // 128)
     straight = accumulation == 1 and scaling != 2
-    splittable = grouping == 0 and tiles_64 * 2 <= num_sms
+    few_columns = N <= num_sms * 32
+    split = few_columns and K >= 7168 and grouping == 0
+    long_ = N >= 16_384 and K >= 16_384
     # straight
     if arch in ("sm90", ):
-        if straight and M <= 16:  # fast-16-rows
+        if straight and M <= 16 and split:  # fast-16-rows-split
             return 13, 27
-        if straight and M >= 129 and tiles_256 * 2 >= num_sms:  # fast-large
-            return 20, 28
-        if straight and splittable:  # fast-split
-            return 15, 29
-        if straight:  # fast-64-rows
-            return 16, 30
+        if straight and M <= 16:  # fast-16-rows
+            return 14, 28
+        if straight and M <= 32:  # fast-32-rows
+            return 17, 29
+        if straight and M <= 64:  # fast-64-rows
+            return 19, 30
+        if straight and M <= 128 and split:  # fast-128-rows-split
+            return 23, 31
+        if straight and M <= 128 and few_columns and K < 7168:  # fast-128-rows-narrow
+            return 19, 32
+        if straight and M <= 128 and N >= 28_672:  # fast-128-rows-wide
+            return 25, 33
+        if straight and M <= 128 and long_:  # fast-128-rows-long
+            return 25, 34
+        if straight and M <= 128:  # fast-128-rows
+            return 24, 35
+        if straight and M <= 256 and few_columns:  # fast-256-rows-narrow
+            return 24, 36
+        if straight and M >= 1024 and K <= 512:  # fast-short-k
+            return 29, 37
+        if straight and M >= 512 and M <= 1024 and K >= 8192:  # fast-long-k
+            return 28, 38
+        if straight:  # fast
+            return 25, 39
     # promoted
     if arch in ("sm90", ):
+        if M <= 16 and split:  # promoted-16-rows-split
+            return 15, 40
         if M <= 16:  # promoted-16-rows
-            return 14, 31
-        if M >= 129 and tiles_256 * 2 >= num_sms:  # promoted-large
-            return 21, 32
-        if M >= 65 and tiles_128 * 2 >= num_sms:  # promoted-128-rows
-            return 19, 33
-        if splittable:  # promoted-split
-            return 17, 34
-        if True:  # promoted-64-rows
-            return 18, 35
+            return 16, 41
+        if M <= 32:  # promoted-32-rows
+            return 18, 42
+        if M <= 64 and split:  # promoted-64-rows-split
+            return 20, 43
+        if M <= 64:  # promoted-64-rows
+            return 21, 44
+        if N >= 24_576 and K >= 1024:  # promoted-wide
+            return 27, 45
+        if M <= 128 and N >= 16_384:  # promoted-128-rows-wide
+            return 26, 46
+        if M <= 128 and few_columns:  # promoted-128-rows-narrow
+            return 21, 47
+        if M <= 128 and grouping == 0:  # promoted-128-rows
+            return 22, 48
+        if M <= 256 and few_columns and grouping == 0:  # promoted-256-rows-narrow
+            return 22, 49
+        if K <= 512 and M <= 1024:  # promoted-short-k
+            return 30, 50
+        if K <= 512:  # promoted-short-k-more-rows
+            return 27, 51
+        if M <= 512 and K >= 8192 and tiles_256 * 5 >= num_sms * 4:  # promoted-long-k
+            return 30, 52
+        if long_ and M >= 4096:  # promoted-large
+            return 27, 53
+        if True:  # promoted
+            return 26, 54
     return -1, -1
 
 
@@ -207,23 +263,23 @@ def decide_tcgen05_tile(arch, M, N, num_sms, scaling):
     # blocks
     if arch in ("sm100", "sm103", "sm107", ):
         if scaling == 2:  # t-promote
-            return 25, 36
+            return 34, 55
     # rubin
     if arch in ("sm107", ):
         if tiles_512 * 2 >= num_sms * 4:  # rubin-2x1-c4
-            return 28, 37
+            return 37, 56
         if tiles_512 * 2 >= num_sms:  # rubin-2x1
-            return 27, 38
+            return 36, 57
         if tiles_256 * 2 >= num_sms:  # rubin-1x1
-            return 26, 39
+            return 35, 58
     # rest
     if arch in ("sm100", "sm103", "sm107", ):
         if tiles_256 * 2 >= num_sms * 4:  # t-c4
-            return 24, 40
+            return 33, 59
         if tiles_256 * 2 >= num_sms:  # t-n256
-            return 23, 41
+            return 32, 60
         if True:  # t-n128
-            return 22, 42
+            return 31, 61
     return -1, -1
 
 
@@ -251,7 +307,7 @@ def decide(arch, M, N, K, num_sms, dtype, scaling, accumulation, grouping, ):
     result["mma_tile"] = (VALUES_mma_tile[mma_tile], RULES[rule]) if rule >= 0 else (None, None)
     wgmma_tile = rule = -1
     if path == 0 and engine == 2:
-        wgmma_tile, rule = decide_wgmma_tile(arch, M, N, accumulation, grouping, num_sms, scaling)
+        wgmma_tile, rule = decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling)
     result["wgmma_tile"] = (VALUES_wgmma_tile[wgmma_tile], RULES[rule]) if rule >= 0 else (None, None)
     tcgen05_tile = rule = -1
     if path == 0 and engine == 3:

@@ -115,24 +115,33 @@ enum class Tile : int {
   k32x64_128 = 10,
   k64x64_128 = 11,
   k128x128_128 = 12,
-  kF16x64_128_o2 = 13,
-  kP16x64_128_o2 = 14,
-  kF64x128_128_s2 = 15,
-  kF64x128_128 = 16,
-  kP64x128_128_s2 = 17,
-  kP64x128_128 = 18,
-  kP128x128_128 = 19,
-  kF256x128_128 = 20,
-  kP256x128_128 = 21,
-  kT1_n128 = 22,
-  kT1_n256 = 23,
-  kT1_n256_c4 = 24,
-  kT1_promote = 25,
-  kT1_n256_k64 = 26,
-  kT2_c2_k64 = 27,
-  kT2_c4_k64 = 28,
+  kF16x64_128_s2 = 13,
+  kF16x64_128 = 14,
+  kP16x64_128_s2 = 15,
+  kP16x64_128 = 16,
+  kF32x64_128 = 17,
+  kP32x64_128 = 18,
+  kF64x64_128 = 19,
+  kP64x64_128_s2 = 20,
+  kP64x64_128 = 21,
+  kP64x128_128_s2 = 22,
+  kF128x64_128_s2 = 23,
+  kF128x64_128 = 24,
+  kF128x128_128 = 25,
+  kP128x128_128 = 26,
+  kP128x192_128 = 27,
+  kF256x128_128 = 28,
+  kF256x128_128_n = 29,
+  kP256x128_128 = 30,
+  kT1_n128 = 31,
+  kT1_n256 = 32,
+  kT1_n256_c4 = 33,
+  kT1_promote = 34,
+  kT1_n256_k64 = 35,
+  kT2_c2_k64 = 36,
+  kT2_c4_k64 = 37,
 };
-inline constexpr int kTileCount = 29;
+inline constexpr int kTileCount = 38;
 
 struct TileInfo {
   const char* name;
@@ -154,14 +163,23 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"32x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
     {"64x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
     {"128x128-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
-    {"f16x64-128-o2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
-    {"p16x64-128-o2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
-    {"f64x128-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
-    {"f64x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f16x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f16x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"p16x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"p16x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f32x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"p32x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f64x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"p64x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"p64x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p64x128-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
-    {"p64x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f128x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f128x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f128x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p128x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"p128x192-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f256x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f256x128-128-n", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p256x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"t1-n128", static_cast<int>(Engine::k_tcgen05), 0xe0u, 0x7u},
     {"t1-n256", static_cast<int>(Engine::k_tcgen05), 0xe0u, 0x7u},
@@ -229,7 +247,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 43;
+inline constexpr int kRuleCount = 62;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -260,15 +278,34 @@ inline const char* rule_id(int rule) {
       "mma-64-rows",
       "mma-256-rows",
       "mma-large",
+      "fast-16-rows-split",
       "fast-16-rows",
-      "fast-large",
-      "fast-split",
+      "fast-32-rows",
       "fast-64-rows",
+      "fast-128-rows-split",
+      "fast-128-rows-narrow",
+      "fast-128-rows-wide",
+      "fast-128-rows-long",
+      "fast-128-rows",
+      "fast-256-rows-narrow",
+      "fast-short-k",
+      "fast-long-k",
+      "fast",
+      "promoted-16-rows-split",
       "promoted-16-rows",
-      "promoted-large",
-      "promoted-128-rows",
-      "promoted-split",
+      "promoted-32-rows",
+      "promoted-64-rows-split",
       "promoted-64-rows",
+      "promoted-wide",
+      "promoted-128-rows-wide",
+      "promoted-128-rows-narrow",
+      "promoted-128-rows",
+      "promoted-256-rows-narrow",
+      "promoted-short-k",
+      "promoted-short-k-more-rows",
+      "promoted-long-k",
+      "promoted-large",
+      "promoted",
       "t-promote",
       "rubin-2x1-c4",
       "rubin-2x1",
@@ -445,53 +482,128 @@ inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, in
   return -1;
 }
 
-inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t M, int64_t N, int64_t accumulation, int64_t grouping, int64_t num_sms, int64_t scaling) {
-  [[maybe_unused]] const int64_t blocks_128 = ((N + 127) / 128);
-  [[maybe_unused]] const int64_t tiles_64 = ((M + 63) / 64) * blocks_128;
-  [[maybe_unused]] const int64_t tiles_128 = ((M + 127) / 128) * blocks_128;
-  [[maybe_unused]] const int64_t tiles_256 = ((M + 255) / 256) * blocks_128;
+inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t accumulation, int64_t grouping, int64_t num_sms, int64_t scaling) {
+  [[maybe_unused]] const int64_t tiles_256 = ((M + 255) / 256) * ((N + 127) / 128);
   [[maybe_unused]] const bool straight = accumulation == 1 /* fast */ && scaling != 2 /* block */;
-  [[maybe_unused]] const bool splittable = grouping == 0 /* none */ && tiles_64 * 2 <= num_sms;
+  [[maybe_unused]] const bool few_columns = N <= num_sms * 32;
+  [[maybe_unused]] const bool split = few_columns && K >= 7168 && grouping == 0 /* none */;
+  [[maybe_unused]] const bool long_ = N >= 16384 && K >= 16384;
   // straight: sm90
   if ((arch & 0x10u) != 0) {
-    if (straight && M <= 16) {  // fast-16-rows
+    if (straight && M <= 16 && split) {  // fast-16-rows-split
       rule = 27;
       return 13;
     }
-    if (straight && M >= 129 && tiles_256 * 2 >= num_sms) {  // fast-large
+    if (straight && M <= 16) {  // fast-16-rows
       rule = 28;
-      return 20;
+      return 14;
     }
-    if (straight && splittable) {  // fast-split
+    if (straight && M <= 32) {  // fast-32-rows
       rule = 29;
-      return 15;
+      return 17;
     }
-    if (straight) {  // fast-64-rows
+    if (straight && M <= 64) {  // fast-64-rows
       rule = 30;
-      return 16;
+      return 19;
+    }
+    if (straight && M <= 128 && split) {  // fast-128-rows-split
+      rule = 31;
+      return 23;
+    }
+    if (straight && M <= 128 && few_columns && K < 7168) {  // fast-128-rows-narrow
+      rule = 32;
+      return 19;
+    }
+    if (straight && M <= 128 && N >= 28672) {  // fast-128-rows-wide
+      rule = 33;
+      return 25;
+    }
+    if (straight && M <= 128 && long_) {  // fast-128-rows-long
+      rule = 34;
+      return 25;
+    }
+    if (straight && M <= 128) {  // fast-128-rows
+      rule = 35;
+      return 24;
+    }
+    if (straight && M <= 256 && few_columns) {  // fast-256-rows-narrow
+      rule = 36;
+      return 24;
+    }
+    if (straight && M >= 1024 && K <= 512) {  // fast-short-k
+      rule = 37;
+      return 29;
+    }
+    if (straight && M >= 512 && M <= 1024 && K >= 8192) {  // fast-long-k
+      rule = 38;
+      return 28;
+    }
+    if (straight) {  // fast
+      rule = 39;
+      return 25;
     }
   }
   // promoted: sm90
   if ((arch & 0x10u) != 0) {
-    if (M <= 16) {  // promoted-16-rows
-      rule = 31;
-      return 14;
+    if (M <= 16 && split) {  // promoted-16-rows-split
+      rule = 40;
+      return 15;
     }
-    if (M >= 129 && tiles_256 * 2 >= num_sms) {  // promoted-large
-      rule = 32;
+    if (M <= 16) {  // promoted-16-rows
+      rule = 41;
+      return 16;
+    }
+    if (M <= 32) {  // promoted-32-rows
+      rule = 42;
+      return 18;
+    }
+    if (M <= 64 && split) {  // promoted-64-rows-split
+      rule = 43;
+      return 20;
+    }
+    if (M <= 64) {  // promoted-64-rows
+      rule = 44;
       return 21;
     }
-    if (M >= 65 && tiles_128 * 2 >= num_sms) {  // promoted-128-rows
-      rule = 33;
-      return 19;
+    if (N >= 24576 && K >= 1024) {  // promoted-wide
+      rule = 45;
+      return 27;
     }
-    if (splittable) {  // promoted-split
-      rule = 34;
-      return 17;
+    if (M <= 128 && N >= 16384) {  // promoted-128-rows-wide
+      rule = 46;
+      return 26;
     }
-    if (true) {  // promoted-64-rows
-      rule = 35;
-      return 18;
+    if (M <= 128 && few_columns) {  // promoted-128-rows-narrow
+      rule = 47;
+      return 21;
+    }
+    if (M <= 128 && grouping == 0 /* none */) {  // promoted-128-rows
+      rule = 48;
+      return 22;
+    }
+    if (M <= 256 && few_columns && grouping == 0 /* none */) {  // promoted-256-rows-narrow
+      rule = 49;
+      return 22;
+    }
+    if (K <= 512 && M <= 1024) {  // promoted-short-k
+      rule = 50;
+      return 30;
+    }
+    if (K <= 512) {  // promoted-short-k-more-rows
+      rule = 51;
+      return 27;
+    }
+    if (M <= 512 && K >= 8192 && tiles_256 * 5 >= num_sms * 4) {  // promoted-long-k
+      rule = 52;
+      return 30;
+    }
+    if (long_ && M >= 4096) {  // promoted-large
+      rule = 53;
+      return 27;
+    }
+    if (true) {  // promoted
+      rule = 54;
+      return 26;
     }
   }
   return -1;
@@ -504,38 +616,38 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   // blocks: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (scaling == 2 /* block */) {  // t-promote
-      rule = 36;
-      return 25;
+      rule = 55;
+      return 34;
     }
   }
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (tiles_512 * 2 >= num_sms * 4) {  // rubin-2x1-c4
-      rule = 37;
-      return 28;
+      rule = 56;
+      return 37;
     }
     if (tiles_512 * 2 >= num_sms) {  // rubin-2x1
-      rule = 38;
-      return 27;
+      rule = 57;
+      return 36;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
-      rule = 39;
-      return 26;
+      rule = 58;
+      return 35;
     }
   }
   // rest: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
-      rule = 40;
-      return 24;
+      rule = 59;
+      return 33;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 41;
-      return 23;
+      rule = 60;
+      return 32;
     }
     if (true) {  // t-n128
-      rule = 42;
-      return 22;
+      rule = 61;
+      return 31;
     }
   }
   return -1;
@@ -571,7 +683,7 @@ inline Decision select(Arch arch_value, const Problem& problem) {
   }
   [[maybe_unused]] int64_t wgmma_tile = -1;
   if (path == 0 /* custom */ && engine == 2 /* wgmma */) {
-    wgmma_tile = decide_wgmma_tile(arch, decision.rules[4], problem.M, problem.N, static_cast<int64_t>(problem.accumulation), static_cast<int64_t>(problem.grouping), problem.num_sms, static_cast<int64_t>(problem.scaling));
+    wgmma_tile = decide_wgmma_tile(arch, decision.rules[4], problem.K, problem.M, problem.N, static_cast<int64_t>(problem.accumulation), static_cast<int64_t>(problem.grouping), problem.num_sms, static_cast<int64_t>(problem.scaling));
     decision.values[4] = static_cast<int16_t>(wgmma_tile);
   }
   [[maybe_unused]] int64_t tcgen05_tile = -1;
@@ -667,21 +779,39 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
       return K % 16 == 0;
     case Tile::k128x128_128:
       return K % 16 == 0;
-    case Tile::kF16x64_128_o2:
+    case Tile::kF16x64_128_s2:
       return K % 16 == 0;
-    case Tile::kP16x64_128_o2:
+    case Tile::kF16x64_128:
       return K % 16 == 0;
-    case Tile::kF64x128_128_s2:
+    case Tile::kP16x64_128_s2:
       return K % 16 == 0;
-    case Tile::kF64x128_128:
+    case Tile::kP16x64_128:
+      return K % 16 == 0;
+    case Tile::kF32x64_128:
+      return K % 16 == 0;
+    case Tile::kP32x64_128:
+      return K % 16 == 0;
+    case Tile::kF64x64_128:
+      return K % 16 == 0;
+    case Tile::kP64x64_128_s2:
+      return K % 16 == 0;
+    case Tile::kP64x64_128:
       return K % 16 == 0;
     case Tile::kP64x128_128_s2:
       return K % 16 == 0;
-    case Tile::kP64x128_128:
+    case Tile::kF128x64_128_s2:
+      return K % 16 == 0;
+    case Tile::kF128x64_128:
+      return K % 16 == 0;
+    case Tile::kF128x128_128:
       return K % 16 == 0;
     case Tile::kP128x128_128:
       return K % 16 == 0;
+    case Tile::kP128x192_128:
+      return K % 16 == 0;
     case Tile::kF256x128_128:
+      return K % 16 == 0;
+    case Tile::kF256x128_128_n:
       return K % 16 == 0;
     case Tile::kP256x128_128:
       return K % 16 == 0;
