@@ -27,12 +27,6 @@ __device__ __forceinline__ float4 load_cluster_float4(uint32_t address) {
   return value;
 }
 
-__device__ __forceinline__ float2 load_cluster_float2(uint32_t address) {
-  float2 value;
-  asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "r"(address) : "memory");
-  return value;
-}
-
 // Every thread of every block of the cluster takes part. Orders shared-memory accesses on both sides.
 __device__ __forceinline__ void cluster_sync() {
   asm volatile(

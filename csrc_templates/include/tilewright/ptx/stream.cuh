@@ -12,9 +12,4 @@ __device__ __forceinline__ void cp_async_stream_16(uint32_t destination, const v
                : "memory");
 }
 
-// Brings `bytes` (a multiple of 16, `source` 16-byte aligned) into L2 without waiting. sm_90 and later.
-__device__ __forceinline__ void bulk_prefetch_l2(const void* source, uint32_t bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(source), "r"(bytes) : "memory");
-}
-
 }  // namespace tilewright::ptx

@@ -19,12 +19,6 @@ inline float4 load_cluster_float4(uint32_t address, Place place = Place::here())
   return value;
 }
 
-inline float2 load_cluster_float2(uint32_t address, Place place = Place::here()) {
-  float2 value;
-  emulator::shared_load(address, &value, 8, 8, place);
-  return value;
-}
-
 inline void cluster_arrive(Place place = Place::here()) { emulator::cluster_arrive(place); }
 inline void cluster_wait(Place place = Place::here()) { emulator::cluster_wait(place); }
 inline void cluster_sync(Place place = Place::here()) {
