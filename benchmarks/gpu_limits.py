@@ -62,14 +62,16 @@ def run_case(name: str) -> dict[str, Any]:
     rows = torch.tensor(sorted({*interesting(M, N), *interesting(M, K)}), device="cuda")
     expected = x[rows].float() @ exact.T
     got = out[rows][:, columns].float()
-    errors = (got - expected).norm(dim=1) / expected.norm(dim=1)
-    by_column = (got - expected).norm(dim=0) / expected.norm(dim=0)
+    # Terms may cancel in the few elements of a row: what rounding can do to it is set by the size of the terms.
+    terms = x[rows].float().norm(dim=1, keepdim=True) * exact.norm(dim=1)
+    errors = (got - expected).norm(dim=1) / torch.maximum(expected, 0.5 * terms).norm(dim=1)
+    by_column = (got - expected).norm(dim=0) / torch.maximum(expected, 0.5 * terms).norm(dim=0)
     return {
         "case": name, "M": M, "N": N, "K": K, "tile": decision.tile or decision.path, "rows": len(rows),
         "columns": len(columns), "worst_row": round(float(errors.max()), 5),
         "worst_column": round(float(by_column.max()), 5),
         "nan": int(out.isnan().any()), "peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 1),
-        "right": bool(errors.max() < LIMIT and by_column.max() < 4 * LIMIT and not out.isnan().any()),
+        "right": bool(errors.max() < LIMIT and by_column.max() < LIMIT and not out.isnan().any()),
     }  # fmt: skip
 
 

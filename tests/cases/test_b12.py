@@ -22,12 +22,13 @@ def test_no_column_keeps_what_was_there_before(M: int, N: int, device: str) -> N
     packed, state, exact = weight(N, 1024, device, blocksize=32)
     x = rows(M, 1024, torch.float16, device)
     expected = x.float() @ exact.T
+    terms = x.float().norm(dim=1, keepdim=True) * exact.norm(dim=1)
     for route in routes(device, x, packed, state):
         with forced(route):
             poison((M, N), x.dtype, device)
             got = tilewright.gemm_4bit(x, packed, state)
-        worst = ((got.float() - expected).abs().amax(0) / expected.norm(dim=0).clamp_min(1e-3)).max()
-        assert not got.isnan().any() and worst < 0.02, (route, got.isnan().any(0).nonzero().flatten().tolist())
+        worst = (got.float() - expected).abs().max() / terms.max()
+        assert not got.isnan().any() and worst < 2e-3, (route, got.isnan().any(0).nonzero().flatten().tolist())
 
 
 @pytest.mark.parametrize("edge", [32, 64, 128, 192, 256])

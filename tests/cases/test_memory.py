@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
 import torch
@@ -82,7 +83,8 @@ def test_ten_thousand_calls_on_a_card_keep_nothing() -> None:
             some()
         torch.cuda.synchronize()
     assert torch.cuda.memory_allocated() == allocated
-    assert free - torch.cuda.mem_get_info()[0] <= 4 << 20
+    if "PYTEST_XDIST_WORKER" not in os.environ:  # beside other processes, what is free on the card says nothing
+        assert free - torch.cuda.mem_get_info()[0] <= 4 << 20
 
 
 @pytest.mark.gpu

@@ -246,7 +246,7 @@ def test_on_a_card(tmp_path: Path) -> None:
         captured = tilewright.last_decision()
         assert captured is not None and (captured.tile, captured.tuned) == ("simt-4", True)
         graph.replay()
-        torch.testing.assert_close(out, ruled, atol=2e-2, rtol=2e-2)
+        assert (out - ruled).float().norm() < 1e-2 * ruled.float().norm()
         tilewright.gemm_4bit(x[:3], packed, state)
         outside = tilewright.last_decision()
         assert outside is not None and not outside.tuned
