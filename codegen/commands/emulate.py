@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 @click.option("--tile", "tiles", multiple=True, help="Only this tile; may be given more than once.")
 @click.option("--arch", help="The arch whose rules of the hardware hold; without it, the first that has the engine.")
 @click.option("--schedules", default=20, show_default=True, type=click.IntRange(min=1), help="Schedules a problem.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the first schedule; the next one has the next seed.")
+@click.option(
+    "--seed", default=0, show_default=True, help="Seed of the first schedule; the next one has the next seed."
+)
 @click.option("--problem", "problems", multiple=True, metavar="M,N,K", help="Instead of the tile's own small problems.")
 @click.option("--word", "words", multiple=True, metavar="NAME=WORD", help="A word of the problem, e.g. quant_type=fp4.")
 @click.option("--dtype", default="bf16", show_default=True, type=click.Choice(["f16", "bf16", "f32"]))
@@ -44,8 +46,9 @@ def command(
 ) -> None:
     """Run a family's kernels on the host under random schedules, and report what goes wrong.
 
-    The kernels' headers are compiled by the host's C++ compiler; what they ask of the hardware is emulated, and the order
-    in which threads and asynchronous operations go on is drawn from the seed. Exit status 1 when anything is found.
+    The kernels' headers are compiled by the host's C++ compiler; what they ask of the hardware is emulated. The
+    order in which threads and asynchronous operations go on is drawn from the seed. Exit status 1 when anything is
+    found.
     """
     from ..emulate.build import BuildError
     from ..emulate.schedules import run_schedules
@@ -117,7 +120,9 @@ def _sizes(text: str) -> tuple[int, int, int]:
 
 
 def _line(outcome: Outcome) -> str:
-    head = f"{outcome.target.tile:<20} {outcome.problem!s:<60} {outcome.schedules:>6} schedules {outcome.seconds:7.1f} s  "
+    head = (
+        f"{outcome.target.tile:<20} {outcome.problem!s:<60} {outcome.schedules:>6} schedules {outcome.seconds:7.1f} s  "
+    )
     if outcome.refused:
         return f"{head}refused: {outcome.refused}"
     if not outcome.failures:

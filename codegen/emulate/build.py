@@ -172,7 +172,7 @@ def _runtime(emulator: Path) -> list[Path]:
     headers = [*emulator.glob("runtime/*.h"), *emulator.glob("include/*.h")]
     shared = {str(p): p.read_bytes() for p in sorted(headers)}
     native = ["-march=native"] if platform.machine() in ("x86_64", "AMD64") else []
-    flags = [*_HOST_FLAGS, "-O2", "-g1", *native]
+    flags = [*_HOST_FLAGS, "-O3", "-g1", *native]
     pending = []
     objects = []
     for source in sorted(emulator.glob("runtime/*.cpp")):

@@ -62,6 +62,7 @@ class Case:
     result: Callable[[], Array]
     expected: Array
     bound: Array
+    work: Array  # sums of the products' magnitudes
     exact: bool
     written: Array  # elements that must have been written
 
@@ -106,7 +107,9 @@ def padded(rows: Array, width: int) -> Array:
     return result
 
 
-def output(library: Library, rows: int, columns: int, pitch: int, dtype: str) -> tuple[int, Callable[[], None], Callable[[], Array]]:
+def output(
+    library: Library, rows: int, columns: int, pitch: int, dtype: str
+) -> tuple[int, Callable[[], None], Callable[[], Array]]:
     """An output matrix: its address, a way to make it unwritten, and to read it."""
     kind = np.dtype(storage(dtype))
     count = ((rows - 1) * pitch + columns) * kind.itemsize

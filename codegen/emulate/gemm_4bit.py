@@ -69,7 +69,7 @@ def make_case(library: Library, problem: Problem, multiprocessors: int) -> Case:
     if exact and e2m1:
         expected = wide(narrow(expected, problem.dtype), problem.dtype)
         bound = np.zeros_like(expected)
-    return Case(arguments, reset, result, expected, bound, exact, np.ones((m, n), bool))
+    return Case(arguments, reset, result, expected, bound, work, exact, np.ones((m, n), bool))
 
 
 def prepack(rows: np.ndarray) -> np.ndarray:
@@ -79,7 +79,9 @@ def prepack(rows: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(blocks.transpose(0, 3, 2, 5, 1, 4)).reshape(-1)
 
 
-def _e2m1_scales(library: Library, arguments: dict[str, int], random: np.random.Generator, n: int, k: int, exact: bool) -> np.ndarray:
+def _e2m1_scales(
+    library: Library, arguments: dict[str, int], random: np.random.Generator, n: int, k: int, exact: bool
+) -> np.ndarray:
     codes = random.integers(48, 64, (n, k // 16)) if not exact else random.choice([48, 56, 64], (n, k // 16))
     factor = 0.5 if exact else 0.37
     arguments["scales"] = library.upload("scales", codes.astype(np.uint8), alignment=16)
@@ -92,7 +94,9 @@ def _absmax(
     library: Library, arguments: dict[str, int], random: np.random.Generator, blocks: int, nested: bool, exact: bool
 ) -> np.ndarray:
     if not nested:
-        absmax = (2.0 ** random.integers(-3, 2, blocks) if exact else random.uniform(0.5, 2.0, blocks)).astype(np.float32)
+        absmax = (2.0 ** random.integers(-3, 2, blocks) if exact else random.uniform(0.5, 2.0, blocks)).astype(
+            np.float32
+        )
         arguments["scales"] = library.upload("absmax", absmax, alignment=16)
         return absmax.astype(np.float64)
     code = np.sort(random.uniform(-1.0, 1.0, 256)).astype(np.float32)
@@ -103,5 +107,5 @@ def _absmax(
     arguments["nested_absmax"] = library.upload("nested_absmax", outer, alignment=16)
     arguments["nested_code"] = library.upload("nested_code", code, alignment=16)
     arguments["offset"] = library.upload("offset", np.array([offset]), alignment=16)
-    inner = (code[codes] * outer[np.arange(blocks) // 256]).astype(np.float32) + offset
-    return inner.astype(np.float64)
+    inner: np.ndarray = (code[codes] * outer[np.arange(blocks) // 256]).astype(np.float32) + offset
+    return np.asarray(inner, np.float64)

@@ -1,7 +1,7 @@
 """Problems of gemm_fp8.
 
-Words: scaling tensor | row | block, a_type e4m3 | e5m2, fast_accum 0 | 1, bias 0 | 1, pad (bytes between rows of A and B), pad_out
-(elements between rows of out), grouping none | contiguous | masked, groups.
+Words: scaling tensor | row | block, a_type e4m3 | e5m2, fast_accum 0 | 1, bias 0 | 1, pad (bytes between rows of A and
+B), pad_out (elements between rows of out), grouping none | contiguous | masked, groups.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def make_case(library: Library, problem: Problem, multiprocessors: int) -> Case:
         expected = wide(narrow(expected, problem.dtype), problem.dtype)
         bound = np.zeros_like(expected)
     written = np.broadcast_to(computed[:, None], expected.shape)
-    return Case(arguments, reset, result, expected, bound, exact, written)
+    return Case(arguments, reset, result, expected, bound, work, exact, written)
 
 
 def _scales(
@@ -87,7 +87,10 @@ def _scales(
     elif scaling == "row":
         a, b = draw(a_rows), draw(groups, n)
         arguments.update(scale_a_m=1, scale_b_n=1, scale_b_group=n)
-        spread_a, spread_b = np.broadcast_to(a[:, None], (a_rows, k)), np.broadcast_to(b.reshape(-1, 1), (groups * n, k))
+        spread_a, spread_b = (
+            np.broadcast_to(a[:, None], (a_rows, k)),
+            np.broadcast_to(b.reshape(-1, 1), (groups * n, k)),
+        )
     else:
         parts, columns = -(-k // 128), -(-n // 128)
         a, b = draw(a_rows, parts), draw(groups, columns, parts)

@@ -42,7 +42,7 @@ def make_case(library: Library, problem: Problem, multiprocessors: int) -> Case:
     if exact:
         expected = wide(narrow(expected, problem.dtype), problem.dtype)
         bound = np.zeros_like(expected)
-    return Case(arguments, reset, result, expected, bound, exact, np.ones((m, n), bool))
+    return Case(arguments, reset, result, expected, bound, work, exact, np.ones((m, n), bool))
 
 
 def scale_layout(scales: np.ndarray) -> np.ndarray:

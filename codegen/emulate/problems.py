@@ -70,5 +70,8 @@ def words_of(target: Target) -> list[dict[str, str | int]]:
         return [{}, {"bias": 0, "pad_out": 3}]
     promote = bool(target.fields.get("promote", target.engine not in ("wgmma", "tcgen05")))
     if promote:
-        return [{"scaling": "block", "fast_accum": 0}, {"scaling": "row", "fast_accum": 0, "a_type": "e5m2", "pad_out": 3}]
+        return [
+            {"scaling": "block", "fast_accum": 0},
+            {"scaling": "row", "fast_accum": 0, "a_type": "e5m2", "pad_out": 3},
+        ]
     return [{"scaling": "row"}, {"scaling": "tensor", "a_type": "e5m2", "bias": 0, "pad_out": 3}]

@@ -1,7 +1,7 @@
 """Records what the tiles of recorded_cases.py give on a device of sm_90, for h200.npz.
 
-    python tests/emulator/record.py build DIR [JOBS]    one library a tile, by nvcc ($NVCC)
-    python tests/emulator/record.py run DIR OUT         on the device, with torch
+python tests/emulator/record.py build DIR [JOBS]    one library a tile, by nvcc ($NVCC)
+python tests/emulator/record.py run DIR OUT [NAME]  on the device, with torch
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -29,6 +30,7 @@ if importlib.util.find_spec("tilewright_codegen") is None:
         sys.modules[name] = module
 
 from tests.emulator.recorded_cases import RECORDED, Recorded  # noqa: E402
+from tilewright_codegen.emulate.cases import narrow  # noqa: E402
 from tilewright_codegen.emulate.library import _Assignments  # noqa: E402
 
 
@@ -50,7 +52,7 @@ def build(folder: Path, jobs: int) -> None:
         driver = templates / "emulator" / "drivers" / f"{case.target.family}.cpp"
         includes = [place, driver.parent, templates / "include"]
         command = [os.environ.get("NVCC", "nvcc"), "-std=c++17", "-O3", "-gencode", "arch=compute_90a,code=sm_90a"]
-        command += ["-cudart", "static", "-Xcompiler=-fPIC", "-shared", "-x", "cu", str(driver)]
+        command += ["-cudart", "static", "-Xcompiler=-fPIC,-fno-gnu-unique", "-shared", "-x", "cu", str(driver)]
         command += [*(f"-I{i}" for i in includes), "-o", str(folder / f"{name}.so")]
         if not (folder / f"{name}.so").is_file():
             subprocess.run(command, check=True)
@@ -100,10 +102,12 @@ class DeviceLibrary:
         return int(tensor.data_ptr())
 
 
-def run(folder: Path, out: Path) -> None:
+def run(folder: Path, out: Path, names: list[str]) -> None:
     """Launches every case ten times; keeps the result where all agree with each other."""
     results = {}
     for case in RECORDED:
+        if names and case.name.split("/")[0] not in names:
+            continue
         library = DeviceLibrary(folder / f"{library_name(case)}.so")
         family = importlib.import_module(f"tilewright_codegen.emulate.{case.target.family}")
         made = family.make_case(library, case.problem, 4)
@@ -119,7 +123,7 @@ def run(folder: Path, out: Path) -> None:
             print(f"{case.name}: error {error}, {len(seen)} different results", flush=True)
             continue
         print(f"{case.name}: {made.compare()}", flush=True)
-        results[case.name] = result.astype(np.float32)
+        results[case.name] = narrow(result, case.target.dtype)
     np.savez_compressed(out, **results)
 
 
@@ -128,4 +132,4 @@ if __name__ == "__main__":
     if verb == "build":
         build(folder, int(sys.argv[3]) if len(sys.argv) > 3 else 2)
     else:
-        run(folder, Path(sys.argv[3]))
+        run(folder, Path(sys.argv[3]), sys.argv[4:])

@@ -48,8 +48,23 @@ RECORDED = (
     *_both("fp8-block", wgmma_fp8(promote=1), 70, 72, 640, scaling="block", fast_accum=0),
     *_both("fp8-swapped", wgmma_fp8(swap=1, mt=16, split_k=2), 21, 72, 1024, scaling="row"),
     *_both("fp8-shared-b", wgmma_fp8(cluster_m=2), 140, 72, 640),
-    *_both("fp8-groups", wgmma_fp8("f32", promote=1), 70, 72, 384, grouping="masked", groups=3, scaling="block", fast_accum=0),
+    *_both(
+        "fp8-groups",
+        wgmma_fp8("f32", promote=1),
+        70,
+        72,
+        384,
+        grouping="masked",
+        groups=3,
+        scaling="block",
+        fast_accum=0,
+    ),
     *_both("fp8-mma", mma_fp8(), 70, 72, 400, scaling="row"),
     Recorded("simt/random", simt_4bit(), Problem(5, 24, 320, "bf16", "random", 7, {}), True),
-    Recorded("simt-f32/random", simt_4bit("f32"), Problem(5, 24, 300, "f32", "random", 7, {"quant_type": "fp4", "blocksize": 32}), True),
-)  # fmt: skip
+    Recorded(
+        "simt-f32/random",
+        simt_4bit("f32"),
+        Problem(5, 24, 300, "f32", "random", 7, {"quant_type": "fp4", "blocksize": 32}),
+        True,
+    ),
+)

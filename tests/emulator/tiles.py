@@ -10,7 +10,18 @@ WGMMA_4BIT = dict(mt=16, nt=64, kc=64, stages=3, cluster_n=1, split_k=1, occupan
 DECODE_4BIT = dict(mb=8, kb=2, warps_k=8, warps_n=1, cluster=1, lut=4, ring_kb=20, occupancy=2, per_sm=1)
 MMA_4BIT = dict(mt=32, nt=64, kc=64, stages=3, warps_m=1, warps_n=2, warps_k=1)
 WGMMA_FP8 = dict(
-    mt=64, nt=64, kc=128, stages=3, swap=0, consumers=1, pingpong=0, promote=0, cluster_m=1, cluster_n=1, split_k=1, occupancy=2
+    mt=64,
+    nt=64,
+    kc=128,
+    stages=3,
+    swap=0,
+    consumers=1,
+    pingpong=0,
+    promote=0,
+    cluster_m=1,
+    cluster_n=1,
+    split_k=1,
+    occupancy=2,
 )
 TCGEN05 = dict(
     pair="1x1",
@@ -27,7 +38,15 @@ TCGEN05 = dict(
     supergroup=8,
 )
 RUBIN = dict(
-    TCGEN05, pair="2x1", nt=128, cluster=4, k_bytes=64, rings="split", collector_b=True, early_a_release=True, accumulators=1
+    TCGEN05,
+    pair="2x1",
+    nt=128,
+    cluster=4,
+    k_bytes=64,
+    rings="split",
+    collector_b=True,
+    early_a_release=True,
+    accumulators=1,
 )
 
 

@@ -1,0 +1,261 @@
+"""Bugs planted in gemm_4bit, by changing one place of a header."""
+
+from __future__ import annotations
+
+from tilewright_codegen.emulate.build import Patch, Target
+from tilewright_codegen.emulate.cases import Problem
+
+from .mutant import Mutant
+from .tiles import decode_4bit, mma_4bit, wgmma_4bit
+
+HOPPER = wgmma_4bit()
+SHARED_A = wgmma_4bit(cluster_n=2)
+SPLIT = wgmma_4bit(split_k=2)
+DEEP = Problem(20, 70, 512)
+PAIR_DEEP = Problem(20, 140, 512)
+
+
+def _wgmma(
+    name: str,
+    old: str,
+    new: str,
+    *detectors: str,
+    file: str = "wgmma.cuh",
+    target: Target = HOPPER,
+    problem: Problem = DEEP,
+) -> Mutant:
+    return Mutant(f"wgmma-{name}", target, problem, Patch(f"gemm_4bit/{file}", old, new), detectors)
+
+
+DRAIN = "  __device__ __forceinline__ void drain(int first_block, int blocks) const {\n"
+EMPTY_WAIT = "      ptx::mbarrier_wait(shared_.empty(ring_.slot), ring_.phase ^ 1);\n"
+ALL_SYNC = (
+    "  __syncthreads();\n"
+    "  if constexpr (Config::kClusterN > 1) ptx::cluster_sync();  // peers arrive at these barriers\n"
+)
+FULL_WAIT = "    if (enters_stage) ptx::mbarrier_wait(shared_.full(at.slot), at.phase);\n"
+FINAL_WAIT = "    ptx::wgmma_wait<0>();\n    ptx::wgmma_pin(acc);\n"
+MULTIPLY = "descriptor + 2 * (group * kGroupParts + part)"
+EXPECT = "Geometry::kAStageBytes + Geometry::kWStageBytes);"
+LAST_SYNC = "  if constexpr (Geometry::kCluster > 1) ptx::cluster_sync();\n"
+
+WGMMA = (
+    _wgmma("slot-not-waited-for", EMPTY_WAIT, "", "in-flight", "race", "barrier"),
+    _wgmma("wrong-empty-phase", EMPTY_WAIT, EMPTY_WAIT.replace(" ^ 1", ""), "deadlock", "barrier"),
+    _wgmma("bytes-not-waited-for", FULL_WAIT, "", "uninitialised", "in-flight", "race", file="wgmma_consumer.cuh"),
+    _wgmma(
+        "wrong-full-phase",
+        FULL_WAIT,
+        FULL_WAIT.replace("at.phase", "at.phase ^ 1"),
+        "uninitialised",
+        "in-flight",
+        "race",
+        file="wgmma_consumer.cuh",
+    ),
+    _wgmma("too-few-bytes", EXPECT, EXPECT.replace(");", " - 128);"), "barrier"),
+    _wgmma("too-many-bytes", EXPECT, EXPECT.replace(");", " + 128);"), "deadlock"),
+    _wgmma(
+        "early-release",
+        "ptx::wgmma_wait<1>();  // the group before is done",
+        "ptx::wgmma_wait<3>();",
+        "race",
+        "registers",
+        "in-flight",
+        file="wgmma_consumer.cuh",
+    ),
+    _wgmma("no-fence", "          ptx::wgmma_fence();\n", "", "registers", file="wgmma_consumer.cuh"),
+    _wgmma(
+        "sum-not-waited-for", FINAL_WAIT, "    ptx::wgmma_pin(acc);\n", "registers", "race", file="wgmma_consumer.cuh"
+    ),
+    _wgmma(
+        "wrong-k-step",
+        MULTIPLY,
+        MULTIPLY.replace("2 *", "4 *"),
+        "result",
+        "uninitialised",
+        "descriptor",
+        "race",
+        "in-flight",
+        file="wgmma_consumer.cuh",
+    ),
+    _wgmma(
+        "wrong-swizzle",
+        "Config::kKc == 64 ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_64B}",
+        "CU_TENSOR_MAP_SWIZZLE_NONE}",
+        "result",
+        target=wgmma_4bit(kc=128),
+    ),
+    _wgmma("barriers-not-shown", "    ptx::mbarrier_init_fence();\n", "", "proxy-fence"),
+    _wgmma("no-sync-after-start", ALL_SYNC, "", "barrier", "race", "uninitialised"),
+    _wgmma(
+        "no-cluster-sync-after-start", ALL_SYNC, "  __syncthreads();\n", "barrier", target=SHARED_A, problem=PAIR_DEEP
+    ),
+    _wgmma("leaves-its-cluster", LAST_SYNC, "", "exited", target=SHARED_A, problem=PAIR_DEEP),
+    _wgmma(
+        "wrong-arrival-count",
+        "4 * Geometry::kConsumers * Config::kClusterN",
+        "4 * Geometry::kConsumers",
+        "barrier",
+        "race",
+        "in-flight",
+        target=SHARED_A,
+        problem=PAIR_DEEP,
+    ),
+    _wgmma(
+        "releases-one-peer",
+        "if (lane < Config::kClusterN) {",
+        "if (lane < 1) {",
+        "deadlock",
+        file="wgmma_consumer.cuh",
+        target=SHARED_A,
+        problem=PAIR_DEEP,
+    ),
+    _wgmma(
+        "wrong-multicast-mask",
+        "((1 << Config::kClusterN) - 1)",
+        "1",
+        "deadlock",
+        "uninitialised",
+        target=SHARED_A,
+        problem=PAIR_DEEP,
+    ),
+    _wgmma(
+        "earlier-kernel-not-waited-for",
+        "    if (threadIdx.x == 0) {\n      ptx::wait_for_dependencies();\n",
+        "    if (threadIdx.x == 0) {\n",
+        "dependency",
+    ),
+    _wgmma(
+        "unsynchronised-epilogue",
+        DRAIN + "    ptx::named_barrier_sync(barrier_, 128);\n",
+        DRAIN,
+        "uninitialised",
+        "race",
+        file="wgmma_epilogue.cuh",
+    ),
+    _wgmma(
+        "epilogue-swizzle",
+        "128 + ((chunk ^ row) << 4), upper, lower",
+        "128 + (chunk << 4), upper, lower",
+        "result",
+        file="wgmma_epilogue.cuh",
+    ),
+    _wgmma(
+        "sums-not-waited-for",
+        "        ptx::cluster_sync();\n        epilogue.store_share",
+        "        epilogue.store_share",
+        "race",
+        "uninitialised",
+        "barrier",
+        "deadlock",
+        target=SPLIT,
+        problem=Problem(16, 64, 1024),
+    ),
+    _wgmma(
+        "registers-never-given",
+        "    ptx::setmaxnreg_dec<Geometry::kProducerRegisters>();\n",
+        "",
+        "deadlock",
+        "registers",
+    ),
+    _wgmma(
+        "ragged-rows-stored",
+        "if (m >= params_.m || n >= params_.n) continue;",
+        "if (n >= params_.n) continue;",
+        "bounds",
+        file="wgmma_epilogue.cuh",
+    ),
+    _wgmma(
+        "window-not-aligned",
+        "{(window + Geometry::kAlignment - 1) / Geometry::kAlignment * Geometry::kAlignment}",
+        "{window}",
+        "alignment",
+        "descriptor",
+    ),
+)
+
+DECODE = decode_4bit()
+DECODE_PAIR = decode_4bit(cluster=2)
+FEW = Problem(5, 300, 512)
+
+
+def _decode(
+    name: str, old: str, new: str, *detectors: str, file: str = "decode_block.cuh", target: Target = DECODE
+) -> Mutant:
+    return Mutant(f"decode-{name}", target, FEW, Patch(f"gemm_4bit/{file}", old, new), detectors)
+
+
+SUMS_WAIT = "    ptx::mbarrier_wait(block.partial_empty(slot.index), slot.phase);\n"
+SUMS_LEFT = "    __syncwarp();\n    if (lane == 0) ptx::mbarrier_arrive(block.partial_full(slot.index));\n"
+
+DECODES = (
+    _decode("sums-overwritten", SUMS_WAIT, "", "race", "barrier", file="decode.cuh"),
+    _decode(
+        "lanes-left-behind",
+        SUMS_LEFT,
+        SUMS_LEFT.replace("    __syncwarp();\n", ""),
+        "race",
+        "uninitialised",
+        file="decode.cuh",
+    ),
+    _decode(
+        "scales-not-counted",
+        "ptx::mbarrier_init(block.full(lane), 33);",
+        "ptx::mbarrier_init(block.full(lane), 1);",
+        "barrier",
+        "in-flight",
+    ),
+    _decode("wrong-row-bytes", "piece_bytes, barrier);", "piece_bytes - 16, barrier);", "deadlock"),
+    _decode(
+        "too-many-rows",
+        "const int rows = min(Shape::kStageRows, block.end_row - block.first_row - round * Shape::kStageRows);",
+        "const int rows = Shape::kStageRows;",
+        "bounds",
+    ),
+    _decode(
+        "sums-counted-twice",
+        "ptx::mbarrier_arrive_expect(barrier, Shape::kQuads * 16);",
+        "ptx::mbarrier_arrive_expect(barrier, Shape::kQuads * 8);",
+        "barrier",
+        "uninitialised",
+        "in-flight",
+        file="decode_sum.cuh",
+        target=DECODE_PAIR,
+    ),
+    _decode(
+        "received-too-early",
+        "  ptx::mbarrier_wait(block.received_barrier(buffer), round / (2 * Shape::kAdders) & 1);\n",
+        "",
+        "in-flight",
+        "uninitialised",
+        "race",
+        file="decode_sum.cuh",
+        target=DECODE_PAIR,
+    ),
+)
+
+MMA = (
+    Mutant(
+        "mma-chunk-not-waited-for",
+        mma_4bit(),
+        Problem(37, 72, 512),
+        Patch("gemm_4bit/mma_m16n8k16.cuh", "ptx::cp_async_wait<kAhead - 1>();", "ptx::cp_async_wait<kAhead>();"),
+        ("in-flight",),
+    ),
+    Mutant(
+        "mma-block-not-synchronised",
+        mma_4bit(),
+        Problem(37, 72, 512),
+        Patch("gemm_4bit/mma_m16n8k16.cuh", "    __syncthreads();\n    const bool more", "    const bool more"),
+        ("race", "in-flight", "uninitialised"),
+    ),
+    Mutant(
+        "mma-ragged-k",
+        mma_4bit(kc=128),
+        Problem(37, 72, 352),
+        Patch("gemm_4bit/mma_stages.cuh", "a_.chunk() * 8 < k_left_", "true"),
+        ("padding", "bounds"),
+    ),
+)
+
+MUTANTS = (*WGMMA, *DECODES, *MMA)
