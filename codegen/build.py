@@ -226,15 +226,17 @@ class _FamilyBuilder:
                 place = document.locate(("tiles", index))
                 if model is not None and names.define(model.id, place):
                     stated = requires.get(getattr(model, "kc", 0), ())
-                    needed = tuple(c for c in self._kernel_requires(model) if c not in stated)
+                    needed = tuple(c for c in self._kernel_requires(model, index, resolver) if c not in stated)
                     yield Tile(model.id, file.engine, model, (*stated, *needed), place)
 
-    def _kernel_requires(self, model: TileBase) -> tuple[Cond, ...]:
+    def _kernel_requires(self, model: TileBase, index: int, resolver: Resolver) -> tuple[Cond, ...]:
         """What the engine's kernels ask of a problem, where the family has the inputs it speaks of."""
         entry = ENGINE_NEEDS.get(type(model))
         conds = [parse_cond(text) for text in entry.requires(model)] if entry else []
         known = {item.name for item in self.inputs}
-        return tuple(c for c in conds if known.issuperset(names(c)))
+        words = {word for item in self.inputs for word in item.words}
+        texts = [format_node(c) for c in conds if (known | words).issuperset(names(c))]
+        return resolver.conds(texts, ("tiles", index), input_scope(self.inputs))
 
     def _layer(self, decl: LayerDecl, index: int, file: LayerFile, document: Document, outer: Scope) -> Layer:
         gate = Resolver(self.document, self.sink).conds(decl.when, ("layers", index, "when"), outer.child())

@@ -1496,6 +1496,8 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
   [[maybe_unused]] const int64_t K = problem.K;
   [[maybe_unused]] const int64_t num_sms = problem.num_sms;
   [[maybe_unused]] const int64_t blocksize = problem.blocksize;
+  [[maybe_unused]] const int64_t dtype = static_cast<int64_t>(problem.dtype);
+  [[maybe_unused]] const int64_t quant_type = static_cast<int64_t>(problem.quant_type);
   switch (tile) {
     case Tile::kSimt_1:
       return true;

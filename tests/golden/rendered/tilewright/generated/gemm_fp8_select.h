@@ -752,23 +752,27 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
   [[maybe_unused]] const int64_t N = problem.N;
   [[maybe_unused]] const int64_t K = problem.K;
   [[maybe_unused]] const int64_t num_sms = problem.num_sms;
+  [[maybe_unused]] const int64_t dtype = static_cast<int64_t>(problem.dtype);
+  [[maybe_unused]] const int64_t scaling = static_cast<int64_t>(problem.scaling);
+  [[maybe_unused]] const int64_t accumulation = static_cast<int64_t>(problem.accumulation);
+  [[maybe_unused]] const int64_t grouping = static_cast<int64_t>(problem.grouping);
   switch (tile) {
     case Tile::kD8x2:
-      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 36864 && N <= num_sms * 256;
+      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 36864 && N <= num_sms * 256 && grouping == 0 /* none */;
     case Tile::kD8x4:
-      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 36864 && N <= num_sms * 256;
+      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 36864 && N <= num_sms * 256 && grouping == 0 /* none */;
     case Tile::kD8x4_small:
-      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 36864 && N <= num_sms * 256;
+      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 36864 && N <= num_sms * 256 && grouping == 0 /* none */;
     case Tile::kD8x8_pair:
-      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256;
+      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && grouping == 0 /* none */;
     case Tile::kD8x8:
-      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 81920 && N <= num_sms * 256;
+      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 81920 && N <= num_sms * 256 && grouping == 0 /* none */;
     case Tile::kD8x8_long:
-      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 154624 && N <= num_sms * 256;
+      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 154624 && N <= num_sms * 256 && grouping == 0 /* none */;
     case Tile::kD16x2:
-      return K % 16 == 0 && M <= 16 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 53248 && N <= num_sms * 256;
+      return K % 16 == 0 && M <= 16 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 53248 && N <= num_sms * 256 && grouping == 0 /* none */;
     case Tile::kD16x4_small:
-      return K % 16 == 0 && M <= 16 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 40960 && N <= num_sms * 256;
+      return K % 16 == 0 && M <= 16 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 40960 && N <= num_sms * 256 && grouping == 0 /* none */;
     case Tile::k16x64_128:
       return K % 16 == 0;
     case Tile::k16x64_128_deep:
@@ -780,55 +784,55 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
     case Tile::k128x128_128:
       return K % 16 == 0;
     case Tile::kF16x64_128_s2:
-      return K % 16 == 0;
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */ && grouping == 0 /* none */;
     case Tile::kF16x64_128:
-      return K % 16 == 0;
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kP16x64_128_s2:
-      return K % 16 == 0;
+      return K % 16 == 0 && grouping == 0 /* none */;
     case Tile::kP16x64_128:
       return K % 16 == 0;
     case Tile::kF32x64_128:
-      return K % 16 == 0;
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kP32x64_128:
       return K % 16 == 0;
     case Tile::kF64x64_128:
-      return K % 16 == 0;
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kP64x64_128_s2:
-      return K % 16 == 0;
+      return K % 16 == 0 && grouping == 0 /* none */;
     case Tile::kP64x64_128:
       return K % 16 == 0;
     case Tile::kP64x128_128_s2:
-      return K % 16 == 0;
+      return K % 16 == 0 && grouping == 0 /* none */;
     case Tile::kF128x64_128_s2:
-      return K % 16 == 0;
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */ && grouping == 0 /* none */;
     case Tile::kF128x64_128:
-      return K % 16 == 0;
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kF128x128_128:
-      return K % 16 == 0;
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kP128x128_128:
       return K % 16 == 0;
     case Tile::kP128x192_128:
       return K % 16 == 0;
     case Tile::kF256x128_128:
-      return K % 16 == 0;
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kF256x128_128_n:
-      return K % 16 == 0;
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kP256x128_128:
       return K % 16 == 0;
     case Tile::kT1_n128:
-      return K % 16 == 0;
+      return K % 16 == 0 && scaling != 2 /* block */;
     case Tile::kT1_n256:
-      return K % 16 == 0;
+      return K % 16 == 0 && scaling != 2 /* block */;
     case Tile::kT1_n256_c4:
-      return K % 16 == 0;
+      return K % 16 == 0 && scaling != 2 /* block */;
     case Tile::kT1_promote:
       return K % 16 == 0;
     case Tile::kT1_n256_k64:
-      return K % 16 == 0;
+      return K % 16 == 0 && scaling != 2 /* block */;
     case Tile::kT2_c2_k64:
-      return K % 16 == 0;
+      return K % 16 == 0 && scaling != 2 /* block */;
     case Tile::kT2_c4_k64:
-      return K % 16 == 0;
+      return K % 16 == 0 && scaling != 2 /* block */;
   }
   return false;
 }

@@ -404,6 +404,7 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
   [[maybe_unused]] const int64_t N = problem.N;
   [[maybe_unused]] const int64_t K = problem.K;
   [[maybe_unused]] const int64_t num_sms = problem.num_sms;
+  [[maybe_unused]] const int64_t dtype = static_cast<int64_t>(problem.dtype);
   switch (tile) {
     case Tile::k16x64_256:
       return K % 32 == 0;
