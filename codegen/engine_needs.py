@@ -198,7 +198,7 @@ def _tcgen05_columns(tile: Tcgen05Tile) -> int:
     """Accumulators, and scales twice or thrice, so that no copy overtakes a running MMA."""
     stacked = _stacked(tile)
     sets = 3 * 2 if tile.k_bytes == 48 else 2
-    scales = sets * (8 * stacked + tile.nt // 16) if _TCGEN05_FORMATS[tile.dtype].scale_bytes else 0
+    scales = sets * (8 * stacked + max(tile.nt, 128) // 16) if _TCGEN05_FORMATS[tile.dtype].scale_bytes else 0
     shared = _OVERLAP_COLUMNS if tile.overlap else 0
     return tile.accumulators * stacked * tile.nt - shared + scales
 
@@ -218,7 +218,7 @@ def tcgen05_stage(tile: Tcgen05Tile) -> Tcgen05Stage:
     return Tcgen05Stage(
         k=sizes.k,
         bytes_a=stacked * 128 * (_ROW_BYTES + sizes.scale_bytes),
-        bytes_b=tile.nt // 2 * _ROW_BYTES + tile.nt * sizes.scale_bytes,
+        bytes_b=tile.nt // 2 * _ROW_BYTES + max(tile.nt, 128) * sizes.scale_bytes,
     )
 
 
@@ -259,6 +259,8 @@ def _tcgen05_contradictions(tile: Tcgen05Tile) -> Iterator[str]:
         yield "k_bytes 48 is 96 elements of nvfp4; fp8 has no such step"
     if tile.k_bytes == 48 and (tile.pair != "1x1" or tile.rings != "joint"):
         yield "k_bytes 48 needs `pair: 1x1` and `rings: joint`: its steps go through three stages at a time"
+    if tile.nt == 64 and tile.dtype == "nvfp4" and tile.k_bytes != 32:
+        yield "nt 64 of nvfp4 needs `k_bytes: 32`: the scales of 64 columns stand apart from the next ones along K"
     if tile.overlap and (tile.pair != "1x1" or tile.nt != 256 or tile.accumulators != 2):
         yield "overlap needs `pair: 1x1`, `nt: 256` and `accumulators: 2`: it is two accumulators that share columns"
     if tile.promote and (tile.dtype != "fp8" or tile.pair != "1x1" or tile.nt != 128 or tile.accumulators != 2):

@@ -94,7 +94,7 @@ class Tcgen05Tile(TileBase):
 
     pair: Literal["1x1", "2x1"]
     """Output tiles one CTA pair works on; `2x1` stacks two along M that share B."""
-    nt: Literal[128, 256] = 256
+    nt: Literal[64, 128, 256] = 256
     """Columns of an output tile."""
     cluster: Positive
     """CTAs in a thread block cluster; its pairs lie side by side along N and share A."""

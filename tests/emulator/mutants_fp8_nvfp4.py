@@ -238,7 +238,7 @@ TCGEN05 = (
     _pair(
         "scales-of-b-misplaced",
         "multiplier.cuh",
-        "copy_atom(scale_b(buffer) + atom * (Config::kNt / 32) + group * 4,",
+        "copy_atom(scale_b(buffer) + atom * Plan::kScaleWordColumns + group * 4,",
         "copy_atom(scale_b(buffer) + atom * 4 + group * 8,",
         "result",
         "uninitialised",

@@ -35,7 +35,7 @@ class PairTile:
         return self.family == "gemm_nvfp4"
 
     def smem_bytes(self) -> int:
-        scales = 2048 * self.stacked + 16 * self.nt if self.scaled else 0
+        scales = 2048 * self.stacked + 16 * max(self.nt, 128) if self.scaled else 0
         stage = 16384 * self.stacked + 64 * self.nt + scales
         buffers, header = (2, 2048) if self.scaled else (1, 1024)
         return self.stages * stage + self.stacked * buffers * 8192 + header
@@ -45,7 +45,7 @@ class PairTile:
         if not self.scaled:
             return accumulators
         atoms, buffers = (4, 3) if self.k_bytes == 48 else (2, 2)
-        return accumulators + buffers * atoms * (4 * self.stacked + self.nt // 32)
+        return accumulators + buffers * atoms * (4 * self.stacked + max(self.nt, 128) // 32)
 
     def spec_fields(self) -> dict[str, object]:
         """The fields under the names that a spec gives them."""
@@ -78,6 +78,8 @@ TILES = (
     PairTile("nvfp4-1x1-c4-overlap", "gemm_nvfp4", ALL, cluster=4, accumulators=2, overlap=True),
     PairTile("nvfp4-1x1-c8-overlap", "gemm_nvfp4", ALL, cluster=8, accumulators=2, overlap=True),
     PairTile("nvfp4-1x1-n128-c2", "gemm_nvfp4", ALL, nt=128, stages=6, accumulators=2),
+    PairTile("nvfp4-1x1-n64-c2", "gemm_nvfp4", ALL, nt=64, stages=8, accumulators=2),
+    PairTile("fp8-1x1-n64-c2", "gemm_fp8", ALL, nt=64, stages=9, accumulators=2),
     PairTile("fp8-1x1-c2", "gemm_fp8", ALL, stages=6, accumulators=2),
     PairTile("fp8-1x1-c4", "gemm_fp8", ALL, stages=6, accumulators=2, cluster=4),
     PairTile("fp8-1x1-n128-c2", "gemm_fp8", ALL, nt=128, stages=8, accumulators=2),

@@ -76,7 +76,7 @@ __device__ __forceinline__ void run_multiplier(const PairParams& params, const P
     if constexpr (kApart) {
       multiplier.multiply_apart(params.stages);
     } else {
-      multiplier.multiply(params.stages);
+      multiplier.multiply(tile.n, params.stages);
     }
   }
   multiplier.drain();

@@ -18,9 +18,10 @@ class PairMultiplier {
                                             const PairPlace& place, uint32_t tmem)
       : shared_(shared), tmem_(tmem), pair_mask_(place.pair_mask()), instruction_(instruction(params)) {}
 
-  // One tile, or kStacked of them, over all of K. The accumulators are handed over when their last instruction
-  // finishes.
-  __device__ __forceinline__ void multiply(int stages) {
+  // One tile, or kStacked of them, from column `column` on, over all of K. The accumulators are handed over when their
+  // last instruction finishes.
+  __device__ __forceinline__ void multiply(int column, int stages) {
+    if constexpr (Config::kNt < 128) first_scale_ = column % 128 / 32;
 #pragma unroll
     for (int tier = 0; tier < Plan::kStacked; ++tier) wait_for_sum(tier);
     for (int stage = 0; stage < stages; stage += kStagesAtOnce) {
@@ -129,7 +130,7 @@ class PairMultiplier {
     const uint32_t d = tmem_ + sum(kTier) * Plan::kSumStride;
     if constexpr (Plan::kScaled) {
       ptx::tcgen05_mma_nvfp4<kCollector>(d, a, b, instruction_, scale_a(kTier, chunk) + step * 4,
-                                         scale_b(chunk) + step * (Config::kNt / 32), accumulate);
+                                         scale_b(chunk) + first_scale_ + step * Plan::kScaleWordColumns, accumulate);
     } else {
       ptx::tcgen05_mma_fp8<kCollector>(d, a, b, instruction_, accumulate);
     }
@@ -174,7 +175,7 @@ class PairMultiplier {
     const uint64_t b = smem_descriptor_onward(kOperand128B, shared_.b_stage(slot) + offset, shared_.b_stage(next));
     const uint32_t instruction = nvfp4_instruction(256, Config::kNt, kStep, step * 6 % 4);
     ptx::tcgen05_mma_nvfp4<ptx::Collector::kNone>(tmem_ + sum(0) * Plan::kSumStride, a, b, instruction,
-                                                  scale_a(0, 0) + word * 4, scale_b(0) + word * (Config::kNt / 32),
+                                                  scale_a(0, 0) + word * 4, scale_b(0) + word * Plan::kScaleWordColumns,
                                                   accumulate);
   }
 
@@ -202,8 +203,8 @@ class PairMultiplier {
         copy_atom(scale_a(tier, buffer) + atom * 4, from + tier * Plan::kScaleATileBytes);
       }
 #pragma unroll
-      for (int group = 0; group < Config::kNt / 128; ++group) {
-        copy_atom(scale_b(buffer) + atom * (Config::kNt / 32) + group * 4,
+      for (int group = 0; group < Plan::kScaleRowsB / 128; ++group) {
+        copy_atom(scale_b(buffer) + atom * Plan::kScaleWordColumns + group * 4,
                   from + Plan::kScaleABytes + group * Plan::kScaleATileBytes);
       }
     }
@@ -236,6 +237,7 @@ class PairMultiplier {
   Ring<Config::kAccumulators> sums_;
   uint32_t scale_phase_ = 0;
   uint32_t overlap_phase_ = 0;
+  uint32_t first_scale_ = 0;  // column within a word's, of the tile's first
 };
 
 }  // namespace tilewright::tcgen05

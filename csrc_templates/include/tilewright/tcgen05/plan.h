@@ -5,7 +5,7 @@
 //
 // Tile fields:
 //   kPair            "1x1" or "2x1": tiles that a pair stacks along M; the two of 2x1 share B
-//   kNt              columns of a pair: 128 or 256
+//   kNt              columns of a pair: 64, 128 or 256
 //   kCluster         CTAs of a cluster: 2, 4 or 8. Its pairs lie side by side along N and share A
 //   kStages          depth of the ring
 //   kKBytes          bytes of K that one instruction consumes: 32; 48 on sm_103 (96 fp4); 64 on sm_107
@@ -67,7 +67,9 @@ struct Plan {
   static constexpr int kClusterN = Tile::kNt * kPairs;
 
   static_assert(kStacked == 1 || kStacked == 2, "pair is 1x1 or 2x1");
-  static_assert(Tile::kNt == 128 || Tile::kNt == 256, "nt is 128 or 256");
+  static_assert(Tile::kNt == 64 || Tile::kNt == 128 || Tile::kNt == 256, "nt is 64, 128 or 256");
+  static_assert(Tile::kNt != 64 || !kScaled || Tile::kKBytes == 32,
+                "the scales of 64 columns stand apart from those of the next 64 elements of K");
   static_assert(Tile::kCluster == 2 || Tile::kCluster == 4 || Tile::kCluster == 8, "cluster is 2, 4 or 8");
   static_assert(Tile::kStages >= 2, "a ring has at least 2 stages");
   static_assert(Tile::kKBytes == 32 || Tile::kKBytes == 64 || (Tile::kKBytes == 48 && kScaled),
@@ -104,7 +106,8 @@ struct Plan {
   static constexpr int kBBytes = kBRows * kRowBytes;
   static constexpr int kScaleATileBytes = kStageAtoms * kScaleAtomBytes;
   static constexpr int kScaleABytes = kStacked * kScaleATileBytes;
-  static constexpr int kScaleBBytes = Tile::kNt / 128 * kStageAtoms * kScaleAtomBytes;
+  static constexpr int kScaleRowsB = Tile::kNt < 128 ? 128 : Tile::kNt;  // whole atoms
+  static constexpr int kScaleBBytes = kScaleRowsB / 128 * kStageAtoms * kScaleAtomBytes;
   static constexpr int kScaleBytes = kScaleABytes + kScaleBBytes;
   static constexpr int kStageBytes = kABytes + kBBytes + kScaleBytes;
 
@@ -144,7 +147,8 @@ struct Plan {
   // deep.
   static constexpr int kBufferAtoms = kTurns ? 4 : kChunkAtoms;
   static constexpr int kScaleAColumns = kScaled ? kBufferAtoms * 4 : 0;
-  static constexpr int kScaleBColumns = kScaled ? kBufferAtoms * Tile::kNt / 32 : 0;
+  static constexpr int kScaleWordColumns = kScaleRowsB / 32;  // of one word of four scales of B
+  static constexpr int kScaleBColumns = kScaled ? kBufferAtoms * kScaleWordColumns : 0;
   static constexpr int kSumStride = Tile::kNt - (Tile::kOverlap ? kOverlapColumns : 0);
   static constexpr int kSumColumns = (kSums - 1) * kSumStride + Tile::kNt;
   static constexpr int kScaleBColumn = kSumColumns + kStacked * kScaleBuffers * kScaleAColumns;
