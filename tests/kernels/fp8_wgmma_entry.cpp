@@ -1,5 +1,5 @@
-// The C functions of the gemm_fp8 wgmma harness over all groups of tiles. Each returns a cudaError_t value unless it says
-// otherwise.
+// The C functions of the gemm_fp8 wgmma harness over all groups of tiles. Each returns a cudaError_t value unless it
+// says otherwise.
 #include <chrono>
 
 #include "fp8_wgmma_harness.h"
@@ -12,7 +12,8 @@ using tilewright::test::Fp8WgmmaGroup;
 // The entry of `tile`, counted over the groups in order, or null.
 const Fp8WgmmaEntry* entry_of(int tile) {
   using namespace tilewright::test;
-  for (const Fp8WgmmaGroup group : {fp8_wgmma_group_0(), fp8_wgmma_group_1(), fp8_wgmma_group_2(), fp8_wgmma_group_3()}) {
+  for (const Fp8WgmmaGroup group :
+       {fp8_wgmma_group_0(), fp8_wgmma_group_1(), fp8_wgmma_group_2(), fp8_wgmma_group_3()}) {
     if (tile >= 0 && tile < group.count) return group.entries + tile;
     tile -= group.count;
   }

@@ -1,5 +1,5 @@
-// A plain C interface to the wgmma engine of gemm_fp8 alone, one translation unit per group of tiles (-DTILEWRIGHT_GROUP=0..3).
-// Built by fp8_wgmma_build.sh, used by benchmarks/fp8_sweep.py. No torch needed.
+// A plain C interface to the wgmma engine of gemm_fp8 alone, one translation unit per group of tiles
+// (-DTILEWRIGHT_GROUP=0..3). Built by fp8_wgmma_build.sh, used by benchmarks/fp8_sweep.py. No torch needed.
 #include "fp8_wgmma_harness.h"
 #include "fp8_wgmma_tiles.h"
 #include "tilewright/gemm_fp8/config.h"
@@ -8,21 +8,21 @@
 namespace tilewright::test {
 namespace {
 
-#define TILEWRIGHT_FP8_STRUCT(id, mt, nt, stages, swap, consumers, pingpong, promote, cluster_m, cluster_n, split_k, occupancy) \
-  struct Tile_##id {                                                                                                           \
-    static constexpr Engine kEngine = Engine::kWgmma;                                                                          \
-    static constexpr int kMt = mt;                                                                                             \
-    static constexpr int kNt = nt;                                                                                             \
-    static constexpr int kKc = 128;                                                                                            \
-    static constexpr int kStages = stages;                                                                                     \
-    static constexpr int kSwap = swap;                                                                                         \
-    static constexpr int kConsumers = consumers;                                                                               \
-    static constexpr int kPingpong = pingpong;                                                                                 \
-    static constexpr int kPromote = promote;                                                                                   \
-    static constexpr int kClusterM = cluster_m;                                                                                \
-    static constexpr int kClusterN = cluster_n;                                                                                \
-    static constexpr int kSplitK = split_k;                                                                                    \
-    static constexpr int kOccupancy = occupancy;                                                                               \
+#define TILEWRIGHT_FP8_STRUCT(id, mt, nt, stages, swap, consumers, pingpong, promote, cm, cn, split, blocks) \
+  struct Tile_##id {                                                                                         \
+    static constexpr Engine kEngine = Engine::kWgmma;                                                        \
+    static constexpr int kMt = mt;                                                                           \
+    static constexpr int kNt = nt;                                                                           \
+    static constexpr int kKc = 128;                                                                          \
+    static constexpr int kStages = stages;                                                                   \
+    static constexpr int kSwap = swap;                                                                       \
+    static constexpr int kConsumers = consumers;                                                             \
+    static constexpr int kPingpong = pingpong;                                                               \
+    static constexpr int kPromote = promote;                                                                 \
+    static constexpr int kClusterM = cm;                                                                     \
+    static constexpr int kClusterN = cn;                                                                     \
+    static constexpr int kSplitK = split;                                                                    \
+    static constexpr int kOccupancy = blocks;                                                                \
   };
 
 template <class Tile, class T>
@@ -39,10 +39,10 @@ constexpr auto launcher() {
   { nullptr, launcher<Tile_##id, __nv_bfloat16>(), nullptr }
 #endif
 
-#define TILEWRIGHT_FP8_ENTRY(id, mt, nt, stages, swap, consumers, pingpong, promote, cluster_m, cluster_n, split_k, occupancy) \
-  {#id,                                                                                                                       \
-   {mt, nt, stages, swap, consumers, pingpong, promote, cluster_m, cluster_n, split_k, occupancy,                             \
-    gemm_fp8::WgmmaGeometry<Tile_##id>::kBytes},                                                                              \
+#define TILEWRIGHT_FP8_ENTRY(id, mt, nt, stages, swap, consumers, pingpong, promote, cm, cn, split, blocks) \
+  {#id,                                                                                                     \
+   {mt, nt, stages, swap, consumers, pingpong, promote, cm, cn, split, blocks,                              \
+    gemm_fp8::WgmmaGeometry<Tile_##id>::kBytes},                                                            \
    TILEWRIGHT_FP8_LAUNCH(id)},
 
 #define TILEWRIGHT_JOIN_(a, b) a##b

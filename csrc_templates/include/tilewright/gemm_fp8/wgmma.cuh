@@ -1,5 +1,5 @@
-// gemm_fp8 on Hopper: both operands by bulk tensor copies into a ring of swizzled stages, one producer warp, one to three
-// multiplying warpgroups, persistent over tiles, output by bulk stores.
+// gemm_fp8 on Hopper: both operands by bulk tensor copies into a ring of swizzled stages, one producer warp, one to
+// three multiplying warpgroups, persistent over tiles, output by bulk stores.
 #pragma once
 
 #include <cuda.h>
@@ -30,7 +30,9 @@ __device__ __forceinline__ void wgmma_consume(const WgmmaParams& params, const W
   WgmmaEpilogue<Config> epilogue(params, shared, map_out, consumer, member);
   WgmmaRing<Config::kStages> ring;
   WgmmaWork work;
-  if ((Config::kPingpong || Consumer::kTakesTurns) && next == 0) ptx::named_barrier_arrive(Consumer::turn_barrier(0), 256);
+  if ((Config::kPingpong || Consumer::kTakesTurns) && next == 0) {
+    ptx::named_barrier_arrive(Consumer::turn_barrier(0), 256);
+  }
   for (int turn = 0; schedule.take(work); turn = turn + 1 == Config::kConsumers ? 0 : turn + 1) {
     if constexpr (Config::kPingpong) {
       if (turn != consumer) {
@@ -40,7 +42,7 @@ __device__ __forceinline__ void wgmma_consume(const WgmmaParams& params, const W
     }
     const WgmmaFactors<Config> factors(params, work, member);
     float acc[Geometry::kXBlocks][Geometry::kYRows / 2];
-    // A phase of a full barrier is told by its parity: nobody may wait for a stage before the stages ahead of it are full.
+    // A phase of a full barrier is told by its parity: nobody may wait for a stage before those ahead of it are full.
     if (Config::kPingpong) ptx::named_barrier_sync(Consumer::turn_barrier(consumer), 256);
     multiplier.multiply(acc, ring, work, [&] {
       if (Config::kPingpong) ptx::named_barrier_arrive(Consumer::turn_barrier(next), 256);
@@ -50,7 +52,8 @@ __device__ __forceinline__ void wgmma_consume(const WgmmaParams& params, const W
       continue;
     }
     if constexpr (Config::kSplitK > 1) {
-      // The block's last tile: all stages have been read once every consumer is here, so the exchange may lie over them.
+      // The block's last tile: all stages have been read once every consumer is here, so the exchange may lie over
+      // them.
       ptx::named_barrier_sync(1 + Config::kConsumers, 128 * Config::kConsumers);
       epilogue.expose(acc, shared.base);
       ptx::cluster_sync();
@@ -79,7 +82,8 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
     ptx::tma_prefetch_map(&map_b);
     ptx::tma_prefetch_map(&map_out);
     for (int slot = 0; slot < Config::kStages; ++slot) {
-      ptx::mbarrier_init(shared.full(slot), 1 + (Config::kPromote && params.by_block ? WgmmaScaleLoader<Config>::kArrivals : 0));
+      const int scales = Config::kPromote && params.by_block ? WgmmaScaleLoader<Config>::kArrivals : 0;
+      ptx::mbarrier_init(shared.full(slot), 1 + scales);
       ptx::mbarrier_init(shared.empty(slot), 4 * Geometry::kTeam * Geometry::kPeers);
     }
     ptx::mbarrier_init_fence();
@@ -117,8 +121,8 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
 #endif
 }
 
-// Takes K % 16 == 0 (kBlock: K % 128 == 0), every M and N, e4m3 and e5m2 activations, every kind of output. kPromote 0 takes
-// fast_accum with scales per tensor or row only; kSplitK > 1 takes no groups: otherwise cudaErrorNotSupported.
+// Takes K % 16 == 0 (kBlock: K % 128 == 0), every M and N, e4m3 and e5m2 activations, every kind of output. kPromote 0
+// takes fast_accum with scales per tensor or row only; kSplitK > 1 takes no groups: otherwise cudaErrorNotSupported.
 // In kMasked, row i of group g is row g * m + i of scale_a.
 template <>
 struct EngineLauncher<Engine::kWgmma> {
@@ -130,7 +134,8 @@ struct EngineLauncher<Engine::kWgmma> {
     if (args.m > kMostRows || args.n > kMostRows || all_rows(args) > kMostRows) return cudaErrorNotSupported;
     if (!Config::kPromote && (args.scaling == Scaling::kBlock || !args.fast_accum)) return cudaErrorNotSupported;
     if (Config::kSplitK > 1 && args.grouping != Grouping::kNone) return cudaErrorNotSupported;
-    return args.a_type == Fp8Type::kE5m2 ? launch_kind<Config, true>(args, stream) : launch_kind<Config, false>(args, stream);
+    if (args.a_type == Fp8Type::kE5m2) return launch_kind<Config, true>(args, stream);
+    return launch_kind<Config, false>(args, stream);
   }
 
  private:
@@ -144,7 +149,8 @@ struct EngineLauncher<Engine::kWgmma> {
     static ClusterCount fitting;
     const auto kernel = &gemm_fp8_wgmma_kernel<Config, kE5m2>;
     const void* function = reinterpret_cast<const void*>(kernel);
-    host::ClusterLaunch launch{dim3(Geometry::kCluster), dim3(Geometry::kThreads), Geometry::kBytes, Geometry::kCluster, true};
+    host::ClusterLaunch launch{dim3(Geometry::kCluster), dim3(Geometry::kThreads), Geometry::kBytes,
+                               Geometry::kCluster, true};
     if (const cudaError_t error = opt_in.ensure(function, Geometry::kBytes); error != cudaSuccess) return error;
     int fit = 0;
     if (const cudaError_t error = fitting.find(function, launch, fit); error != cudaSuccess) return error;
@@ -155,7 +161,8 @@ struct EngineLauncher<Engine::kWgmma> {
     if (made != cudaSuccess) return made;
     const int64_t clusters = tiles < fit ? tiles : fit;
     launch.grid = dim3(static_cast<unsigned>(clusters * Geometry::kCluster));
-    return host::launch_cluster_kernel(kernel, launch, stream, maps.a, maps.b, maps.out, make_params<Config>(args, clusters));
+    return host::launch_cluster_kernel(kernel, launch, stream, maps.a, maps.b, maps.out,
+                                       make_params<Config>(args, clusters));
   }
 };
 

@@ -12,7 +12,7 @@
 
 namespace tilewright::gemm_fp8 {
 
-// The scales of one stage that a thread multiplies by, out of shared memory; ones where the scales wait for the epilogue.
+// The scales of one stage that a thread multiplies by, out of shared memory; ones where they wait for the epilogue.
 template <class Config>
 class WgmmaStageScales {
  public:
@@ -82,7 +82,8 @@ class WgmmaConsumer {
 
   // acc = the work's part of k. Without kPromote, calls `all_full()` once, when the last of its stages is full.
   template <class AllFull>
-  __device__ __forceinline__ void multiply(Accumulators& acc, Ring& ring, const WgmmaWork& work, AllFull all_full) const {
+  __device__ __forceinline__ void multiply(Accumulators& acc, Ring& ring, const WgmmaWork& work,
+                                           AllFull all_full) const {
     clear(acc);
     const int steps = uniform(work.end_step - work.first_step);
     if (steps <= 0) return;
@@ -126,10 +127,13 @@ class WgmmaConsumer {
     return ptx::wgmma_descriptor_k_major_128b(shared_.y_stage(slot));
   }
 
-  // Issues the products of one stage with one block of 64 rows.
+  static constexpr int kParts = Config::kKc / 32;
+
+  // Issues products of one stage with one block of 64 rows: those of parts `kFirst` to `kEnd` - 1 of 32 in k.
+  template <int kFirst, int kEnd>
   static __device__ __forceinline__ void issue(float (&acc)[kBlockRegisters], uint64_t x, uint64_t y, int keep) {
 #pragma unroll
-    for (int part = 0; part < Config::kKc / 32; ++part) {
+    for (int part = kFirst; part < kEnd; ++part) {
       Multiply::run(acc, x + 2 * part, y + 2 * part, part == 0 ? keep : 1);
     }
   }
@@ -144,7 +148,7 @@ class WgmmaConsumer {
       const uint64_t x = x_descriptor(ring.slot), y = y_descriptor(ring.slot);
       ptx::wgmma_fence();
 #pragma unroll
-      for (int block = 0; block < kXBlocks; ++block) issue(acc[block], x + 512 * block, y, 1);
+      for (int block = 0; block < kXBlocks; ++block) issue<0, kParts>(acc[block], x + 512 * block, y, 1);
       ptx::wgmma_commit();
       ptx::wgmma_wait<1>();
       if (behind >= 0) release(behind);
@@ -157,8 +161,9 @@ class WgmmaConsumer {
     release(behind);
   }
 
-  // Every stage is summed from zero in the tensor core and added up, scaled, in fp32 registers. Two warpgroups take turns to issue:
-  // were their products mixed, both would be done at the same time, and nobody would multiply while they add.
+  // Every stage is summed from zero in the tensor core and added up, scaled, in fp32 registers. Two warpgroups take
+  // turns to issue: did they run in step, both would be done at the same time, and nobody would multiply while they
+  // add.
   __device__ __forceinline__ void multiply_promoted(Accumulators& acc, Ring& ring, int steps) const {
     int step = 0;
     if (steps % kAtOnce != 0) {
@@ -168,7 +173,8 @@ class WgmmaConsumer {
     for (; step < steps; step += kAtOnce) add_stages<kAtOnce>(acc, ring);
   }
 
-  // Adds the next `kCount` stages. Scales are read before the products start: behind them they would wait for shared memory.
+  // Adds the next `kCount` stages. Scales are read before the products start: behind them they would wait for shared
+  // memory.
   template <int kCount>
   __device__ __forceinline__ void add_stages(Accumulators& acc, Ring& ring) const {
     WgmmaStageScales<Config> scales[kCount];
@@ -184,14 +190,18 @@ class WgmmaConsumer {
     }
 #pragma unroll
     for (int block = 0; block < kXBlocks; ++block) {
+      // The turn passes on before the last product is issued, lest the tensor core run dry while the other one starts.
       if (kTakesTurns) ptx::named_barrier_sync(turn_barrier(member()), 256);
+      if (kTakesTurns && kCount == 2) ptx::named_barrier_arrive(turn_barrier(1 - member()), 256);
       ptx::wgmma_fence();
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        issue(part[i], x_descriptor(slots[i]) + 512 * block, y_descriptor(slots[i]), 0);
+        const uint64_t x = x_descriptor(slots[i]) + 512 * block, y = y_descriptor(slots[i]);
+        issue<0, kParts / 2>(part[i], x, y, 0);
+        if (kTakesTurns && kCount == 1) ptx::named_barrier_arrive(turn_barrier(1 - member()), 256);
+        issue<kParts / 2, kParts>(part[i], x, y, 0);
         ptx::wgmma_commit();
       }
-      if (kTakesTurns) ptx::named_barrier_arrive(turn_barrier(1 - member()), 256);
       add_parts<kCount, 0>(acc[block], part, scales, slots, block);
       if constexpr (kCount == 2) add_parts<kCount, 1>(acc[block], part, scales, slots, block);
       ptx::wgmma_pin(acc[block]);  // added before this warpgroup waits for its next turn
@@ -201,8 +211,8 @@ class WgmmaConsumer {
   // Waits for part `kIndex` of `kCount` and adds it.
   template <int kCount, int kIndex>
   __device__ __forceinline__ void add_parts(float (&acc)[kBlockRegisters], float (&part)[kCount][kBlockRegisters],
-                                            const WgmmaStageScales<Config> (&scales)[kCount], const int (&slots)[kCount],
-                                            int block) const {
+                                            const WgmmaStageScales<Config> (&scales)[kCount],
+                                            const int (&slots)[kCount], int block) const {
     ptx::wgmma_wait<kCount - 1 - kIndex>();
     ptx::wgmma_pin(part[kIndex]);
     if (block + 1 == kXBlocks) release(slots[kIndex]);

@@ -1,5 +1,5 @@
-// Output of the wgmma engine of gemm_fp8: accumulators are scaled, rounded and turned through shared memory, and leave by bulk
-// copies, or by checked stores where a tile is ragged in a way the copy engine cannot express.
+// Output of the wgmma engine of gemm_fp8: accumulators are scaled, rounded and turned through shared memory, and leave
+// by bulk copies, or by checked stores where a tile is ragged in a way the copy engine cannot express.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,8 @@ class WgmmaEpilogue {
         barrier_(1 + consumer),
         first_(member * kXBlocks * 64) {}
 
-  __device__ __forceinline__ void store(const Accumulators& acc, const WgmmaWork& work, const WgmmaFactors<Config>& factors) {
+  __device__ __forceinline__ void store(const Accumulators& acc, const WgmmaWork& work,
+                                        const WgmmaFactors<Config>& factors) {
 #pragma unroll
     for (int x = 0; x < kXBlocks; ++x) {
       if constexpr (Config::kSwap) {
@@ -62,8 +63,8 @@ class WgmmaEpilogue {
   }
 
   // Sums the parts of the cluster in the order of k and stores this block's share of the rows.
-  __device__ __forceinline__ void store_share(uint32_t exchange, const WgmmaWork& work, const WgmmaFactors<Config>& factors,
-                                              WgmmaPlace<Config> place) {
+  __device__ __forceinline__ void store_share(uint32_t exchange, const WgmmaWork& work,
+                                              const WgmmaFactors<Config>& factors, WgmmaPlace<Config> place) {
     const int begin = kBlocks * place.split / Config::kSplitK;
     const int end = kBlocks * (place.split + 1) / Config::kSplitK;
     uint32_t part[Config::kSplitK];
@@ -119,7 +120,9 @@ class WgmmaEpilogue {
     for (int i = 0; i < kBatch; ++i) {
       const uint32_t offset = exchange_offset(min(block + i, last));
 #pragma unroll
-      for (int split = 0; split < Config::kSplitK; ++split) value[i][split] = ptx::load_cluster_float4(part[split] + offset);
+      for (int split = 0; split < Config::kSplitK; ++split) {
+        value[i][split] = ptx::load_cluster_float4(part[split] + offset);
+      }
     }
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
@@ -237,7 +240,8 @@ class WgmmaEpilogue {
     ptx::fence_async_shared();
     ptx::named_barrier_sync(barrier_, 128);
     // The copy engine leaves out rows past the last of the matrix only, and always copies a whole chunk.
-    const bool bulk = params_.bulk_out && rows == kRows && (row + rows <= work.rows_end || work.rows_end == params_.rows);
+    const bool whole = row + rows <= work.rows_end || work.rows_end == params_.rows;
+    const bool bulk = params_.bulk_out && rows == kRows && whole;
     if (bulk) {
       if (thread() == 0) {
 #pragma unroll

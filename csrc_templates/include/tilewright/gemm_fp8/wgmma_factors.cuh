@@ -10,8 +10,9 @@
 
 namespace tilewright::gemm_fp8 {
 
-// What one thread multiplies its sums by and adds to them, fetched before the sums are made. The 64-row side ("x") is two rows for
-// every block of 64; of the other side ("y") lane l of a warp keeps rows l, l + 32, ... and hands them round.
+// What one thread multiplies its sums by and adds to them, fetched before the sums are made. The 64-row side ("x") is
+// two rows for every block of 64; of the other side ("y") lane l of a warp keeps rows l, l + 32, ... and hands them
+// round.
 template <class Config>
 class WgmmaFactors {
  public:
@@ -22,7 +23,8 @@ class WgmmaFactors {
   // `member` as in WgmmaConsumer.
   __device__ __forceinline__ WgmmaFactors(const WgmmaParams& params, const WgmmaWork& work, int member) {
     const int thread = static_cast<int>(threadIdx.x) & 127;
-    const int x_row = (Config::kSwap ? work.column : work.row) + member * kXBlocks * 64 + (thread >> 5) * 16 + (thread >> 2 & 7);
+    const int x_first = (Config::kSwap ? work.column : work.row) + member * kXBlocks * 64;
+    const int x_row = x_first + (thread >> 5) * 16 + (thread >> 2 & 7);
     const int y_row = (Config::kSwap ? work.row : work.column) + (thread & 31);
 #pragma unroll
     for (int i = 0; i < 2 * kXBlocks; ++i) {
@@ -47,8 +49,8 @@ class WgmmaFactors {
       const float bias = Config::kSwap ? 0.0f : __shfl_sync(0xffffffffu, pick(y_bias_, block / 4), source + j);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        value[2 * half + j] =
-            fmaf(four[2 * half + j] * scale, pick(x_scale_, 2 * x + half), Config::kSwap ? pick(x_bias_, 2 * x + half) : bias);
+        const float added = Config::kSwap ? pick(x_bias_, 2 * x + half) : bias;
+        value[2 * half + j] = fmaf(four[2 * half + j] * scale, pick(x_scale_, 2 * x + half), added);
       }
     }
   }

@@ -146,8 +146,7 @@ int64_t most_tiles(const GemmFp8Args& args) {
   return rows * columns;
 }
 
-// Clusters of `launch` that the current device, a Hopper, holds at once. Found once for each device and kernel: `known` belongs to
-// the kernel.
+// Clusters of `launch` that the current device, a Hopper, holds at once. Found once for each device; a kernel has one.
 struct ClusterCount {
   static constexpr int kMaxDevices = 64;
   std::atomic<int> fitting[kMaxDevices]{};

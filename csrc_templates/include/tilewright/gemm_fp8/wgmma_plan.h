@@ -11,16 +11,17 @@ constexpr int gcd(int a, int b) { return b == 0 ? a : gcd(b, a % b); }
 //   kMt, kNt          rows and columns of the output tile
 //   kKc               k per pipeline stage; 128, one swizzled row of bytes
 //   kStages           pipeline stages, at least 2
-//   kSwap             0: the rows of A are the 64-row side of wgmma and the columns its N side; 1: the other way round, so that kMt
-//                     may be any N of wgmma (8 to 256)
+//   kSwap             0: the rows of A are the 64-row side of wgmma and the columns its N side; 1: the other way round,
+//                     so that kMt may be any N of wgmma (16 to 256)
 //   kConsumers        multiplying warpgroups, 1 to 3
-//   kPingpong         0: all of them share a tile; 1: each takes every kConsumers-th tile, so that one stores while another multiplies
+//   kPingpong         0: all of them share a tile; 1: each takes every kConsumers-th tile, so that one stores while
+//                     another multiplies
 //   kPromote          0: sums stay in the tensor core over all of K (fast_accum, scales per tensor or row);
 //                     1: they are added up in fp32 every 128 of K (every kind of scale)
 //   kClusterM         blocks of a cluster that share one tile of B, each with kMt rows of its own (1 or 2)
 //   kClusterN         blocks of a cluster that share one tile of A, each with kNt columns of its own (1 or 2)
-//   kSplitK           blocks of a cluster that share one output tile, each with its part of k, when there are no more tiles than
-//                     clusters; with more, those of the last round
+//   kSplitK           blocks of a cluster that share one output tile, each with its part of k, when there are no more
+//                     tiles than clusters; with more, those of the last round
 //   kOccupancy        blocks per multiprocessor the registers are sized for
 template <class Tile>
 struct WgmmaGeometry {
@@ -46,10 +47,11 @@ struct WgmmaGeometry {
   static_assert(!(Tile::kPromote && Tile::kPingpong), "adding up hides behind another warpgroup's product");
   static_assert(kAccumulators + (Tile::kPromote ? kYRows / 2 : 0) <= 208, "the accumulators do not fit");
 
-  // Registers per thread. A block owns what its threads are launched with, a multiple of 8 each; the producer gives some up and
-  // the consumers take them. Asking for more than the block owns would wait for ever.
+  // Registers per thread. A block owns what its threads are launched with, a multiple of 8 each; the producer gives
+  // some up and the consumers take them. Asking for more than the block owns would wait for ever.
   static constexpr int kLaunchRegisters = 512 / Tile::kOccupancy / (1 + Tile::kConsumers) / 8 * 8;
-  static constexpr int kProducerRegisters = Tile::kConsumers == 3 ? 32 : Tile::kPromote || Tile::kConsumers == 1 ? 40 : 24;
+  static constexpr int kProducerRegisters =
+      Tile::kConsumers == 3 ? 32 : Tile::kPromote || Tile::kConsumers == 1 ? 40 : 24;
   static constexpr int kConsumerFit =
       (kLaunchRegisters * (1 + Tile::kConsumers) - kProducerRegisters) / Tile::kConsumers / 8 * 8;
   static constexpr int kConsumerRegisters = kConsumerFit > 240 ? 240 : kConsumerFit;
@@ -57,7 +59,8 @@ struct WgmmaGeometry {
   // Dynamic shared memory, in this order:
   //   stages x A   kMt rows of 128 swizzled bytes; the split-k exchange (kMt * kNt floats) lies over this and B
   //   stages x B   kNt rows of 128 swizzled bytes
-  //   output       per consumer two buffers (one with kOccupancy 2, or kPromote and kMt over 128) of kOutputRows rows of 128 swizzled bytes
+  //   output       per consumer two buffers (one with kOccupancy 2, or kPromote and kMt over 128) of kOutputRows rows
+  //                of 128 swizzled bytes
   //   scales       with kPromote, per stage: kMt floats of A, then 4 of B, one for every 64 columns
   //   barriers     full and empty, one of each per stage
   // and 1024 bytes to align the whole.

@@ -75,8 +75,8 @@ class WgmmaProducer {
   WgmmaRing<Config::kStages> ring_;
 };
 
-// Brings the scales that change every 128 of k, a stage at a time. Three warps, each with every third stretch of 32 rows of A; all
-// of their lanes count at every full barrier.
+// Brings the scales that change every 128 of k, a stage at a time. Three warps, each with every third stretch of 32
+// rows of A; all of their lanes count at every full barrier.
 template <class Config>
 class WgmmaScaleLoader {
  public:

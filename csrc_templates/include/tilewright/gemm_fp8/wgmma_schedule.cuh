@@ -73,7 +73,8 @@ struct WgmmaRing {
   }
 };
 
-// The place of a block in its cluster: `split` is its part of k, `m` and `n` its tile among those that share an operand.
+// The place of a block in its cluster: `split` is its part of k, `m` and `n` its tile among those that share an
+// operand.
 template <class Config>
 struct WgmmaPlace {
   static constexpr int kPeers = WgmmaGeometry<Config>::kPeers;
@@ -103,8 +104,8 @@ struct WgmmaWork {
   bool split;     // the other blocks of the cluster have the rest of k
 };
 
-// The work of one block, in order; every role of the block walks it alike. Blocks of a cluster take neighbouring tiles, or
-// parts of k of the same tiles.
+// The work of one block, in order; every role of the block walks it alike. Blocks of a cluster take neighbouring tiles,
+// or parts of k of the same tiles.
 template <class Config>
 class WgmmaSchedule {
  public:

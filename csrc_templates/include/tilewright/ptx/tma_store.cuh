@@ -8,10 +8,11 @@ namespace tilewright::ptx {
 // Shows this thread's ordinary writes to shared memory to the copy engine and the tensor cores; a barrier follows.
 __device__ __forceinline__ void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Writes the box at (x, y) from `source`; elements outside the tensor are left out. Counts in this thread's current bulk group.
+// Writes the box at (x, y) from `source`; elements outside the tensor are left out. Counts in this thread's current
+// bulk group.
 __device__ __forceinline__ void tma_store_2d(const void* map, uint32_t source, int x, int y) {
-  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(source),
-               "r"(x), "r"(y)
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map),
+               "r"(source), "r"(x), "r"(y)
                : "memory");
 }
 
@@ -24,10 +25,11 @@ __device__ __forceinline__ void bulk_wait_read() {
 }
 
 // As tma_load_2d of a box one deep at (x, y, z).
-__device__ __forceinline__ void tma_load_3d(uint32_t destination, const void* map, uint32_t barrier, int x, int y, int z) {
+__device__ __forceinline__ void tma_load_3d(uint32_t destination, const void* map, uint32_t barrier, int x, int y,
+                                            int z) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
-          destination),
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(destination),
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
       : "memory");
 }

@@ -5,10 +5,10 @@
 
 namespace tilewright::ptx {
 
-// acc[64 x kN] = x[64 x 32] * y[kN x 32]^T + (keep ? acc : 0) over a warpgroup; an operand is e5m2 where its flag says so, else
-// e4m3. Both descriptors are of K-major tiles (wgmma_descriptor_k_major_128b): 32 bytes further is the next 32 in k. Warp w holds
-// rows 16 w .. 16 w + 15; with g = lane / 4 and t = lane % 4: acc[4 i .. 4 i + 1] row g, columns 8 i + 2t, + 1;
-// acc[4 i + 2 .. 4 i + 3] row g + 8.
+// acc[64 x kN] = x[64 x 32] * y[kN x 32]^T + (keep ? acc : 0) over a warpgroup; an operand is e5m2 where its flag says
+// so, else e4m3. Both descriptors are of K-major tiles (wgmma_descriptor_k_major_128b): 32 bytes further is the next 32
+// in k. Warp w holds rows 16 w .. 16 w + 15; with g = lane / 4 and t = lane % 4: acc[4 i .. 4 i + 1] row g, columns 8 i
+// + 2t, + 1; acc[4 i + 2 .. 4 i + 3] row g + 8.
 template <bool kXE5m2, bool kYE5m2, int kN>
 struct WgmmaFp8;
 
