@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from tilewright_codegen.cli import main
 from tilewright_codegen.emulate.build import BuildError, Patch, build, rewritten_headers
+from tilewright_codegen.tree import load_tree
 
 from .tiles import simt_4bit, wgmma_4bit
 
@@ -70,7 +71,6 @@ def test_command() -> None:
         (("gemm_4bit", "--tile", "simt-1", "--problem", "2,8"), "'2,8' is no problem."),
         (("gemm_4bit", "--tile", "simt-1", "--word", "fp4"), "'fp4' is no word of a problem."),
         (("gemm_4bit", "--tile", "no-such"), "there is no tile 'no-such'."),
-        (("gemm_4bit", "--tile", "w64x64-64-s4", "--arch", "sm80"), "no arch asked for can run tile 'w64x64-64-s4'"),
     ],
 )
 def test_bad_arguments(arguments: tuple[str, ...], message: str) -> None:
@@ -78,3 +78,10 @@ def test_bad_arguments(arguments: tuple[str, ...], message: str) -> None:
     assert code == 1
     assert message in output
     assert "Traceback" not in output
+
+
+def test_arch_without_the_engine() -> None:
+    tile = next(t.id for t in load_tree(str(ROOT / "specs")).families["gemm_4bit"].tiles if t.engine == "wgmma")
+    code, output = run("gemm_4bit", "--tile", tile, "--arch", "sm80")
+    assert code == 1
+    assert f"no arch asked for can run tile '{tile}' (engine wgmma)." in output

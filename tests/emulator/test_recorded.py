@@ -35,8 +35,8 @@ def test_as_on_the_device(case: Recorded) -> None:
     if case.same_bits:
         np.testing.assert_array_equal(emulated, recorded)
     else:
-        # Both are within the bound of the exact result, so they are within twice that of each other. The fp8 products of
-        # sm_90 add up with fewer bits than fp32 has.
+        # Both are within the bound of the exact result, so they are within twice that of each other. The fp8 products
+        # of sm_90 add up with fewer bits than fp32 has.
         narrow_sums = case.target.family == "gemm_fp8" and case.target.engine == "wgmma"
         slack = 2.0**-12 * made.work if narrow_sums else 0.0
         assert np.all(np.abs(emulated - recorded) <= 2 * made.bound + slack)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright_codegen.emulate.build import Target
 
-SM90, SM100, SM103, SM107 = (9, 0), (10, 0), (10, 3), (10, 7)
+SM90, SM100, SM103, SM107, SM120 = (9, 0), (10, 0), (10, 3), (10, 7), (12, 0)
 
 WGMMA_4BIT = dict(mt=16, nt=64, kc=64, stages=3, cluster_n=1, split_k=1, occupancy=2, lut_parts=0, group_parts=2)
 DECODE_4BIT = dict(mb=8, kb=2, warps_k=8, warps_n=1, cluster=1, lut=4, ring_kb=20, occupancy=2, per_sm=1)
@@ -80,3 +80,8 @@ def tcgen05_nvfp4(cc: tuple[int, int] = SM100, dtype: str = "bf16", **fields: in
 
 def rubin_nvfp4(dtype: str = "bf16", **fields: int | str) -> Target:
     return Target("gemm_nvfp4", "tcgen05", "rubin", {**RUBIN, **fields}, SM107, dtype)
+
+
+def mma_nvfp4(dtype: str = "bf16") -> Target:
+    fields = dict(mt=64, nt=64, kc=256, stages=3, warps_m=2, warps_n=2)
+    return Target("gemm_nvfp4", "mma_block_scaled", "mma", fields, SM120, dtype)

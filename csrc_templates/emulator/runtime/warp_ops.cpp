@@ -145,8 +145,8 @@ void set_registers(int count, bool more, Place place) {
   Warp& warp = *all.lane().warp;
   Block& own = *warp.block;
   meet("setmaxnreg", kFullMask, nullptr, place, [&](void**) {
-    if (more ? count < warp.registers : count > warp.registers) {
-      fail(Detector::kRegisters, format("setmaxnreg.%s to %d from %d registers", more ? "inc" : "dec", count, warp.registers), place);
+    if (!more && count > warp.registers) {
+      fail(Detector::kRegisters, format("setmaxnreg.dec to %d from %d registers", count, warp.registers), place);
     }
     if (more) return;
     warp.registers = count;
@@ -156,7 +156,8 @@ void set_registers(int count, bool more, Place place) {
       }
     }
   });
-  while (more && warp.registers != count) {
+  // What a block is launched with is the compiler's choice, the most at least: asking for less than that changes nothing.
+  while (more && warp.registers < count) {
     if (registers_in_use(own) + (count - warp.registers) * 32 <= own.register_pool) {
       warp.registers = count;
     } else {
