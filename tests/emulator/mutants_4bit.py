@@ -103,8 +103,8 @@ WGMMA = (
     ),
     _wgmma(
         "releases-one-peer",
-        "if (lane < Config::kClusterN) {",
-        "if (lane < 1) {",
+        "(entry_lane_ < 4 * Config::kClusterN)",
+        "(entry_lane_ < 4)",
         "deadlock",
         file="wgmma_consumer.cuh",
         target=SHARED_A,
