@@ -43,7 +43,6 @@ class Decision:
 class _Last(threading.local):
     serial = 0
     plain: Decision | None = None
-    native_serial = 0
 
 
 _last = _Last()

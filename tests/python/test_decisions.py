@@ -133,6 +133,12 @@ def test_wrong_names_say_what_is_near_or_allowed(native: _library.Native) -> Non
         _decisions.force_number(native, "wgmma")
     with pytest.raises(ValueError, match="no tile can be forced: this install has no native library"):
         _decisions.force_number(MISSING, "simt-1")
+    for known in (native, MISSING):
+        with (
+            pytest.raises(ValueError, match="family='gemm_8bit'; allowed: gemm_4bit, gemm_fp8, gemm_nvfp4"),
+            _decisions.force_tile(known, "fallback", "gemm_8bit"),
+        ):
+            pass
     assert _decisions.force_number(MISSING, "fallback") == _library.FORCE_FALLBACK
     with _decisions.force_tile(MISSING, "fallback"):
         pass
