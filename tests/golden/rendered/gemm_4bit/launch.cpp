@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "32b2624674a971ad53a713c33688880acc05771a77e5dd601872ce4d0d79a9d4";
+const char* const kSpecDigest = "3904715d47c63ff4421ce1a7da536cf9f5553f7db30edcff4bbd6c13e263c908";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_fp8 {
 
-const char* const kSpecDigest = "32b2624674a971ad53a713c33688880acc05771a77e5dd601872ce4d0d79a9d4";
+const char* const kSpecDigest = "3904715d47c63ff4421ce1a7da536cf9f5553f7db30edcff4bbd6c13e263c908";
 
 cudaError_t launch_d8x2_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x2_bf16(const GemmFp8Args& args, cudaStream_t stream);
@@ -101,6 +101,9 @@ cudaError_t launch_f256x128_128_n_f32(const GemmFp8Args& args, cudaStream_t stre
 cudaError_t launch_p256x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p256x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p256x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_t1_n64_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_t1_n64_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_t1_n64_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_t1_n128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_t1_n128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_t1_n128_f32(const GemmFp8Args& args, cudaStream_t stream);
@@ -280,6 +283,11 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kF16) return launch_p256x128_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_p256x128_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_p256x128_128_f32(args, stream);
+      break;
+    case Tile::kT1_n64:
+      if (dtype == DType::kF16) return launch_t1_n64_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_t1_n64_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_t1_n64_f32(args, stream);
       break;
     case Tile::kT1_n128:
       if (dtype == DType::kF16) return launch_t1_n128_f16(args, stream);

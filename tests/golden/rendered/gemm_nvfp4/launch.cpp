@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_nvfp4 {
 
-const char* const kSpecDigest = "32b2624674a971ad53a713c33688880acc05771a77e5dd601872ce4d0d79a9d4";
+const char* const kSpecDigest = "3904715d47c63ff4421ce1a7da536cf9f5553f7db30edcff4bbd6c13e263c908";
 
 cudaError_t launch_16x64_256_f16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_256_bf16(const GemmNvfp4Args& args, cudaStream_t stream);
@@ -23,6 +23,9 @@ cudaError_t launch_64x128_256_f32(const GemmNvfp4Args& args, cudaStream_t stream
 cudaError_t launch_128x128_256_f16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_128x128_256_bf16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_128x128_256_f32(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_t1_n64_f16(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_t1_n64_bf16(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_t1_n64_f32(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_t1_n128_f16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_t1_n128_bf16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_t1_n128_f32(const GemmNvfp4Args& args, cudaStream_t stream);
@@ -32,6 +35,9 @@ cudaError_t launch_t1_n256_f32(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_t1_n256_c4_f16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_t1_n256_c4_bf16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_t1_n256_c4_f32(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_t1_n256_k96_f16(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_t1_n256_k96_bf16(const GemmNvfp4Args& args, cudaStream_t stream);
+cudaError_t launch_t1_n256_k96_f32(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_t1_n256_k64_f16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_t1_n256_k64_bf16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_t1_n256_k64_f32(const GemmNvfp4Args& args, cudaStream_t stream);
@@ -73,6 +79,11 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kBf16) return launch_128x128_256_bf16(args, stream);
       if (dtype == DType::kF32) return launch_128x128_256_f32(args, stream);
       break;
+    case Tile::kT1_n64:
+      if (dtype == DType::kF16) return launch_t1_n64_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_t1_n64_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_t1_n64_f32(args, stream);
+      break;
     case Tile::kT1_n128:
       if (dtype == DType::kF16) return launch_t1_n128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_t1_n128_bf16(args, stream);
@@ -87,6 +98,11 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kF16) return launch_t1_n256_c4_f16(args, stream);
       if (dtype == DType::kBf16) return launch_t1_n256_c4_bf16(args, stream);
       if (dtype == DType::kF32) return launch_t1_n256_c4_f32(args, stream);
+      break;
+    case Tile::kT1_n256_k96:
+      if (dtype == DType::kF16) return launch_t1_n256_k96_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_t1_n256_k96_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_t1_n256_k96_f32(args, stream);
       break;
     case Tile::kT1_n256_k64:
       if (dtype == DType::kF16) return launch_t1_n256_k64_f16(args, stream);

@@ -2,7 +2,7 @@
 """Decisions of gemm_fp8 as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("d8x2", "d8x4", "d8x4-small", "d8x8-pair", "d8x8", "d8x8-long", "d16x2", "d16x4-small", "16x64-128", "16x64-128-deep", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-s2", "f16x64-128", "p16x64-128-s2", "p16x64-128", "f32x64-128", "p32x64-128", "f64x64-128", "p64x64-128-s2", "p64x64-128", "p64x128-128-s2", "f128x64-128-s2", "f128x64-128", "f128x128-128", "p128x128-128", "p128x192-128", "f256x128-128", "f256x128-128-n", "p256x128-128", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", )
+TILES = ("d8x2", "d8x4", "d8x4-small", "d8x8-pair", "d8x8", "d8x8-long", "d16x2", "d16x4-small", "16x64-128", "16x64-128-deep", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-s2", "f16x64-128", "p16x64-128-s2", "p16x64-128", "f32x64-128", "p32x64-128", "f64x64-128", "p64x64-128-s2", "p64x64-128", "p64x128-128-s2", "f128x64-128-s2", "f128x64-128", "f128x128-128", "p128x128-128", "p128x192-128", "f256x128-128", "f256x128-128-n", "p256x128-128", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", )
 LAYERS = ("path", "engine", "decode_tile", "mma_tile", "wgmma_tile", "tcgen05_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "dtype", "scaling", "accumulation", "grouping", )
 RULES = (
@@ -68,6 +68,7 @@ RULES = (
     "t-c4",
     "t-n256",
     "t-n128",
+    "t-n64",
 )
 CC = {
     (8, 0): "sm80",
@@ -98,11 +99,11 @@ def decide_path(arch, K, scaling):
         if scaling == 2 and K % 128 != 0:  # block-k-multiple-128
             return 1, 1
     # no-fp8
-    if arch in ("sm80", "sm86", "sm87", "sm110", "unknown", ):
+    if arch in ("sm80", "sm86", "sm87", "unknown", ):
         if True:  # no-engine
             return 1, 2
     # custom
-    if arch in ("sm89", "sm90", "sm100", "sm103", "sm107", "sm120", "sm121", ):
+    if arch in ("sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", ):
         if True:  # custom
             return 0, 3
     return -1, -1
@@ -112,8 +113,8 @@ def decide_engine(arch, K, M, N, grouping, num_sms):
     units = ((K + 127) // 128)
     activations = units * M * 132 + units * 16 + 2112
     few_rows = M <= 16 and grouping == 0 and N <= num_sms * 256
-    # blackwell-datacenter
-    if arch in ("sm100", "sm103", "sm107", ):
+    # tensor-memory
+    if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if True:  # tcgen05
             return 3, 4
     # hopper-few-rows
@@ -258,28 +259,31 @@ def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
 
 def decide_tcgen05_tile(arch, M, N, num_sms, scaling):
     blocks_256 = ((N + 255) // 256)
+    tiles_128 = ((M + 255) // 256) * ((N + 127) // 128)
     tiles_256 = ((M + 255) // 256) * blocks_256
     tiles_512 = ((M + 511) // 512) * blocks_256
     # blocks
-    if arch in ("sm100", "sm103", "sm107", ):
+    if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if scaling == 2:  # t-promote
-            return 34, 55
+            return 35, 55
     # rubin
     if arch in ("sm107", ):
         if tiles_512 * 2 >= num_sms * 4:  # rubin-2x1-c4
-            return 37, 56
+            return 38, 56
         if tiles_512 * 2 >= num_sms:  # rubin-2x1
-            return 36, 57
+            return 37, 57
         if tiles_256 * 2 >= num_sms:  # rubin-1x1
-            return 35, 58
+            return 36, 58
     # rest
-    if arch in ("sm100", "sm103", "sm107", ):
+    if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if tiles_256 * 2 >= num_sms * 4:  # t-c4
-            return 33, 59
+            return 34, 59
         if tiles_256 * 2 >= num_sms:  # t-n256
-            return 32, 60
-        if True:  # t-n128
-            return 31, 61
+            return 33, 60
+        if tiles_128 * 2 >= num_sms:  # t-n128
+            return 32, 61
+        if True:  # t-n64
+            return 31, 62
     return -1, -1
 
 

@@ -2,7 +2,7 @@
 """Decisions of gemm_nvfp4 as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("16x64-256", "32x128-256", "64x64-256", "64x128-256", "128x128-256", "t1-n128", "t1-n256", "t1-n256-c4", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c4-k64-early", )
+TILES = ("16x64-256", "32x128-256", "64x64-256", "64x128-256", "128x128-256", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-n256-k96", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c4-k64-early", )
 LAYERS = ("path", "engine", "mma_tile", "tcgen05_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "dtype", )
 RULES = (
@@ -20,9 +20,11 @@ RULES = (
     "rubin-2x1-c4",
     "rubin-2x1",
     "rubin-1x1",
+    "ultra-k96",
     "t-c4",
     "t-n256",
     "t-n128",
+    "t-n64",
 )
 CC = {
     (8, 0): "sm80",
@@ -49,19 +51,19 @@ def decide_path(arch, K):
         if K % 32 != 0:  # k-multiple-32
             return 1, 0
     # no-nvfp4
-    if arch in ("sm80", "sm86", "sm87", "sm89", "sm90", "sm110", "unknown", ):
+    if arch in ("sm80", "sm86", "sm87", "sm89", "sm90", "unknown", ):
         if True:  # no-engine
             return 1, 1
     # custom
-    if arch in ("sm100", "sm103", "sm107", "sm120", "sm121", ):
+    if arch in ("sm100", "sm103", "sm107", "sm110", "sm120", "sm121", ):
         if True:  # custom
             return 0, 2
     return -1, -1
 
 
 def decide_engine(arch):
-    # blackwell-datacenter
-    if arch in ("sm100", "sm103", "sm107", ):
+    # tensor-memory
+    if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if True:  # tcgen05
             return 1, 3
     # gddr
@@ -91,26 +93,33 @@ def decide_mma_tile(arch, M, N, num_sms):
 
 def decide_tcgen05_tile(arch, M, N, num_sms):
     blocks_256 = ((N + 255) // 256)
+    tiles_128 = ((M + 255) // 256) * ((N + 127) // 128)
     tiles_256 = ((M + 255) // 256) * blocks_256
     tiles_512 = ((M + 511) // 512) * blocks_256
     # rubin
     if arch in ("sm107", ):
         if M >= 65_536 and N >= 65_536:  # rubin-2x1-early
-            return 11, 10
+            return 13, 10
         if tiles_512 * 2 >= num_sms * 4:  # rubin-2x1-c4
-            return 10, 11
+            return 12, 11
         if tiles_512 * 2 >= num_sms:  # rubin-2x1
-            return 9, 12
+            return 11, 12
         if tiles_256 * 2 >= num_sms:  # rubin-1x1
-            return 8, 13
+            return 10, 13
+    # ultra
+    if arch in ("sm103", ):
+        if tiles_256 * 2 >= num_sms:  # ultra-k96
+            return 9, 14
     # rest
-    if arch in ("sm100", "sm103", "sm107", ):
+    if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if tiles_256 * 2 >= num_sms * 4:  # t-c4
-            return 7, 14
+            return 8, 15
         if tiles_256 * 2 >= num_sms:  # t-n256
-            return 6, 15
-        if True:  # t-n128
-            return 5, 16
+            return 7, 16
+        if tiles_128 * 2 >= num_sms:  # t-n128
+            return 6, 17
+        if True:  # t-n64
+            return 5, 18
     return -1, -1
 
 

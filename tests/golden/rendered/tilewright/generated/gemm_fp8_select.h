@@ -133,15 +133,16 @@ enum class Tile : int {
   kF256x128_128 = 28,
   kF256x128_128_n = 29,
   kP256x128_128 = 30,
-  kT1_n128 = 31,
-  kT1_n256 = 32,
-  kT1_n256_c4 = 33,
-  kT1_promote = 34,
-  kT1_n256_k64 = 35,
-  kT2_c2_k64 = 36,
-  kT2_c4_k64 = 37,
+  kT1_n64 = 31,
+  kT1_n128 = 32,
+  kT1_n256 = 33,
+  kT1_n256_c4 = 34,
+  kT1_promote = 35,
+  kT1_n256_k64 = 36,
+  kT2_c2_k64 = 37,
+  kT2_c4_k64 = 38,
 };
-inline constexpr int kTileCount = 38;
+inline constexpr int kTileCount = 39;
 
 struct TileInfo {
   const char* name;
@@ -181,10 +182,11 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"f256x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f256x128-128-n", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p256x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
-    {"t1-n128", static_cast<int>(Engine::k_tcgen05), 0xe0u, 0x7u},
-    {"t1-n256", static_cast<int>(Engine::k_tcgen05), 0xe0u, 0x7u},
-    {"t1-n256-c4", static_cast<int>(Engine::k_tcgen05), 0xe0u, 0x7u},
-    {"t1-promote", static_cast<int>(Engine::k_tcgen05), 0xe0u, 0x7u},
+    {"t1-n64", static_cast<int>(Engine::k_tcgen05), 0x1e0u, 0x7u},
+    {"t1-n128", static_cast<int>(Engine::k_tcgen05), 0x1e0u, 0x7u},
+    {"t1-n256", static_cast<int>(Engine::k_tcgen05), 0x1e0u, 0x7u},
+    {"t1-n256-c4", static_cast<int>(Engine::k_tcgen05), 0x1e0u, 0x7u},
+    {"t1-promote", static_cast<int>(Engine::k_tcgen05), 0x1e0u, 0x7u},
     {"t1-n256-k64", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
     {"t2-c2-k64", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
     {"t2-c4-k64", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
@@ -247,7 +249,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 62;
+inline constexpr int kRuleCount = 63;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -313,6 +315,7 @@ inline const char* rule_id(int rule) {
       "t-c4",
       "t-n256",
       "t-n128",
+      "t-n64",
   };
   return rule < 0 ? "" : kIds[rule];
 }
@@ -332,15 +335,15 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
       return 1;
     }
   }
-  // no-fp8: sm80 sm86 sm87 sm110 unknown
-  if ((arch & 0x907u) != 0) {
+  // no-fp8: sm80 sm86 sm87 unknown
+  if ((arch & 0x807u) != 0) {
     if (true) {  // no-engine
       rule = 2;
       return 1;
     }
   }
-  // custom: sm89 sm90 sm100 sm103 sm107 sm120 sm121
-  if ((arch & 0x6f8u) != 0) {
+  // custom: sm89 sm90 sm100 sm103 sm107 sm110 sm120 sm121
+  if ((arch & 0x7f8u) != 0) {
     if (true) {  // custom
       rule = 3;
       return 0;
@@ -353,8 +356,8 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   [[maybe_unused]] const int64_t units = ((K + 127) / 128);
   [[maybe_unused]] const int64_t activations = units * M * 132 + units * 16 + 2112;
   [[maybe_unused]] const bool few_rows = M <= 16 && grouping == 0 /* none */ && N <= num_sms * 256;
-  // blackwell-datacenter: sm100 sm103 sm107
-  if ((arch & 0xe0u) != 0) {
+  // tensor-memory: sm100 sm103 sm107 sm110
+  if ((arch & 0x1e0u) != 0) {
     if (true) {  // tcgen05
       rule = 4;
       return 3;
@@ -611,42 +614,47 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
 
 inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t M, int64_t N, int64_t num_sms, int64_t scaling) {
   [[maybe_unused]] const int64_t blocks_256 = ((N + 255) / 256);
+  [[maybe_unused]] const int64_t tiles_128 = ((M + 255) / 256) * ((N + 127) / 128);
   [[maybe_unused]] const int64_t tiles_256 = ((M + 255) / 256) * blocks_256;
   [[maybe_unused]] const int64_t tiles_512 = ((M + 511) / 512) * blocks_256;
-  // blocks: sm100 sm103 sm107
-  if ((arch & 0xe0u) != 0) {
+  // blocks: sm100 sm103 sm107 sm110
+  if ((arch & 0x1e0u) != 0) {
     if (scaling == 2 /* block */) {  // t-promote
       rule = 55;
-      return 34;
+      return 35;
     }
   }
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (tiles_512 * 2 >= num_sms * 4) {  // rubin-2x1-c4
       rule = 56;
-      return 37;
+      return 38;
     }
     if (tiles_512 * 2 >= num_sms) {  // rubin-2x1
       rule = 57;
-      return 36;
+      return 37;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
       rule = 58;
-      return 35;
+      return 36;
     }
   }
-  // rest: sm100 sm103 sm107
-  if ((arch & 0xe0u) != 0) {
+  // rest: sm100 sm103 sm107 sm110
+  if ((arch & 0x1e0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
       rule = 59;
-      return 33;
+      return 34;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
       rule = 60;
+      return 33;
+    }
+    if (tiles_128 * 2 >= num_sms) {  // t-n128
+      rule = 61;
       return 32;
     }
-    if (true) {  // t-n128
-      rule = 61;
+    if (true) {  // t-n64
+      rule = 62;
       return 31;
     }
   }
@@ -819,6 +827,8 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kP256x128_128:
       return K % 16 == 0;
+    case Tile::kT1_n64:
+      return K % 16 == 0 && scaling != 2 /* block */;
     case Tile::kT1_n128:
       return K % 16 == 0 && scaling != 2 /* block */;
     case Tile::kT1_n256:

@@ -103,15 +103,17 @@ enum class Tile : int {
   k64x64_256 = 2,
   k64x128_256 = 3,
   k128x128_256 = 4,
-  kT1_n128 = 5,
-  kT1_n256 = 6,
-  kT1_n256_c4 = 7,
-  kT1_n256_k64 = 8,
-  kT2_c2_k64 = 9,
-  kT2_c4_k64 = 10,
-  kT2_c4_k64_early = 11,
+  kT1_n64 = 5,
+  kT1_n128 = 6,
+  kT1_n256 = 7,
+  kT1_n256_c4 = 8,
+  kT1_n256_k96 = 9,
+  kT1_n256_k64 = 10,
+  kT2_c2_k64 = 11,
+  kT2_c4_k64 = 12,
+  kT2_c4_k64_early = 13,
 };
-inline constexpr int kTileCount = 12;
+inline constexpr int kTileCount = 14;
 
 struct TileInfo {
   const char* name;
@@ -125,9 +127,11 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"64x64-256", static_cast<int>(Engine::k_mma_block_scaled), 0x600u, 0x7u},
     {"64x128-256", static_cast<int>(Engine::k_mma_block_scaled), 0x600u, 0x7u},
     {"128x128-256", static_cast<int>(Engine::k_mma_block_scaled), 0x600u, 0x7u},
-    {"t1-n128", static_cast<int>(Engine::k_tcgen05), 0xe0u, 0x7u},
-    {"t1-n256", static_cast<int>(Engine::k_tcgen05), 0xe0u, 0x7u},
-    {"t1-n256-c4", static_cast<int>(Engine::k_tcgen05), 0xe0u, 0x7u},
+    {"t1-n64", static_cast<int>(Engine::k_tcgen05), 0x1e0u, 0x7u},
+    {"t1-n128", static_cast<int>(Engine::k_tcgen05), 0x1e0u, 0x7u},
+    {"t1-n256", static_cast<int>(Engine::k_tcgen05), 0x1e0u, 0x7u},
+    {"t1-n256-c4", static_cast<int>(Engine::k_tcgen05), 0x1e0u, 0x7u},
+    {"t1-n256-k96", static_cast<int>(Engine::k_tcgen05), 0x40u, 0x7u},
     {"t1-n256-k64", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
     {"t2-c2-k64", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
     {"t2-c4-k64", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
@@ -176,7 +180,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 17;
+inline constexpr int kRuleCount = 19;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -194,9 +198,11 @@ inline const char* rule_id(int rule) {
       "rubin-2x1-c4",
       "rubin-2x1",
       "rubin-1x1",
+      "ultra-k96",
       "t-c4",
       "t-n256",
       "t-n128",
+      "t-n64",
   };
   return rule < 0 ? "" : kIds[rule];
 }
@@ -212,15 +218,15 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
       return 1;
     }
   }
-  // no-nvfp4: sm80 sm86 sm87 sm89 sm90 sm110 unknown
-  if ((arch & 0x91fu) != 0) {
+  // no-nvfp4: sm80 sm86 sm87 sm89 sm90 unknown
+  if ((arch & 0x81fu) != 0) {
     if (true) {  // no-engine
       rule = 1;
       return 1;
     }
   }
-  // custom: sm100 sm103 sm107 sm120 sm121
-  if ((arch & 0x6e0u) != 0) {
+  // custom: sm100 sm103 sm107 sm110 sm120 sm121
+  if ((arch & 0x7e0u) != 0) {
     if (true) {  // custom
       rule = 2;
       return 0;
@@ -230,8 +236,8 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
 }
 
 inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule) {
-  // blackwell-datacenter: sm100 sm103 sm107
-  if ((arch & 0xe0u) != 0) {
+  // tensor-memory: sm100 sm103 sm107 sm110
+  if ((arch & 0x1e0u) != 0) {
     if (true) {  // tcgen05
       rule = 3;
       return 1;
@@ -278,39 +284,51 @@ inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, in
 
 inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t M, int64_t N, int64_t num_sms) {
   [[maybe_unused]] const int64_t blocks_256 = ((N + 255) / 256);
+  [[maybe_unused]] const int64_t tiles_128 = ((M + 255) / 256) * ((N + 127) / 128);
   [[maybe_unused]] const int64_t tiles_256 = ((M + 255) / 256) * blocks_256;
   [[maybe_unused]] const int64_t tiles_512 = ((M + 511) / 512) * blocks_256;
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (M >= 65536 && N >= 65536) {  // rubin-2x1-early
       rule = 10;
-      return 11;
+      return 13;
     }
     if (tiles_512 * 2 >= num_sms * 4) {  // rubin-2x1-c4
       rule = 11;
-      return 10;
+      return 12;
     }
     if (tiles_512 * 2 >= num_sms) {  // rubin-2x1
       rule = 12;
-      return 9;
+      return 11;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
       rule = 13;
-      return 8;
+      return 10;
     }
   }
-  // rest: sm100 sm103 sm107
-  if ((arch & 0xe0u) != 0) {
-    if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
+  // ultra: sm103
+  if ((arch & 0x40u) != 0) {
+    if (tiles_256 * 2 >= num_sms) {  // ultra-k96
       rule = 14;
-      return 7;
+      return 9;
+    }
+  }
+  // rest: sm100 sm103 sm107 sm110
+  if ((arch & 0x1e0u) != 0) {
+    if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
+      rule = 15;
+      return 8;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 15;
+      rule = 16;
+      return 7;
+    }
+    if (tiles_128 * 2 >= num_sms) {  // t-n128
+      rule = 17;
       return 6;
     }
-    if (true) {  // t-n128
-      rule = 16;
+    if (true) {  // t-n64
+      rule = 18;
       return 5;
     }
   }
@@ -416,11 +434,15 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
       return K % 32 == 0;
     case Tile::k128x128_256:
       return K % 32 == 0;
+    case Tile::kT1_n64:
+      return K % 32 == 0;
     case Tile::kT1_n128:
       return K % 32 == 0;
     case Tile::kT1_n256:
       return K % 32 == 0;
     case Tile::kT1_n256_c4:
+      return K % 32 == 0;
+    case Tile::kT1_n256_k96:
       return K % 32 == 0;
     case Tile::kT1_n256_k64:
       return K % 32 == 0;
