@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tilewright
-from tilewright_codegen.archs import ArchTokenError
+from tilewright_codegen.archs import ArchTokenError, parse_arch_tokens
 from tilewright_codegen.variants import parse_archs
 
 from .support import run_python, specs
@@ -47,6 +47,15 @@ def test_impossible_ones_are_quoted(token: str, ptx: str) -> None:
 @pytest.mark.parametrize("text", ["8.0;8.6;8.9;9.0a", "8.0,8.6,8.9,9.0a", "8.0 8.6 8.9 9.0a", "8.0;8.6;8.9;9.0a;"])
 def test_separators(text: str) -> None:
     assert [a.image for a in parse_archs(text, specs())] == ["sm_80", "sm_86", "sm_89", "sm_90a"]
+
+
+def test_a_card_that_no_code_is_built_for_is_no_target() -> None:
+    profiles = [a.profile for a in specs().archs.values()]
+    without = [p.model_copy(update={"gencode": None}) if p.name == "sm90" else p for p in profiles]
+    assert [a.image for a in parse_arch_tokens("80", without)] == ["sm_80"]
+    for token in ("90a", "9.0a"):
+        with pytest.raises(ArchTokenError, match=f"'{token}'"):
+            parse_arch_tokens(token, without)
 
 
 def test_names_with_a_suffix_in_torch_are_no_concern_of_the_import() -> None:
