@@ -2,9 +2,9 @@
 
     python benchmarks/gpu_fuzz.py --calls 20000 --out result.json
 
-Shapes, strides, offsets, dtypes, formats and bias are drawn at random, sizes mostly near multiples of 16 and 64. A call
-either answers within the error limit of its dtype and writes every element, or raises before anything is launched. A
-sticky CUDA error ends the run with its problem printed.
+Shapes, strides, offsets, dtypes, formats, layouts and bias are drawn at random, sizes mostly near multiples of 16 and
+64. A call either answers within the error limit of its dtype and writes every element, or raises before anything is
+launched. A sticky CUDA error ends the run with its problem printed.
 """
 
 from __future__ import annotations
@@ -37,11 +37,16 @@ class Weights:
         blocksize = 16 if quant == "e2m1" else rng.choice([32, 64, 64, 128, 256, 512, 1024, 2048, 4096])
         n = max(1, rng.choice([1, 7, 16, 64, 127, 128, 192, 257, 512, 1000, 1536, 4096]) + rng.randint(-3, 3))
         k = blocksize * rng.randint(1, max(1, rng.choice([512, 2048, 4096, 9216]) // blocksize))
+        if rng.random() < 0.5:
+            n = -(-n // 16) * 16
         weight = torch.randn(n, k, device="cuda") / k**0.5
         nested = quant != "e2m1" and rng.random() < 0.3
         packed, state = tilewright.quantize_4bit(weight, quant_type=quant, blocksize=blocksize, nested=nested)
         exact = _exact(packed, state)
-        return {"packed": packed, "state": state, "exact": exact, "n": n, "k": k}
+        prepacked = tilewright.can_prepack(n, k) and rng.random() < 0.6
+        if prepacked:
+            packed = tilewright.prepack(packed, n, k)
+        return {"packed": packed, "state": state, "exact": exact, "n": n, "k": k, "prepacked": prepacked}
 
 
 def _exact(packed: torch.Tensor, state: tilewright.QuantState) -> torch.Tensor:
@@ -89,7 +94,8 @@ def one_call(rng: random.Random, entry: dict[str, Any]) -> tuple[str, float]:
     error = float((got.float() - expected).norm()) / max(scale, float(expected.norm()))
     decision = tilewright.last_decision()
     assert decision is not None
-    return decision.tile or decision.path, error / LIMITS[dtype]
+    layout = ", prepacked" if entry["prepacked"] else ""
+    return (decision.tile or decision.path) + layout, error / LIMITS[dtype]
 
 
 def main() -> None:

@@ -111,6 +111,9 @@ def _wgmma_contradictions(tile: WgmmaTile) -> Iterator[str]:
         yield f"nt is {tile.nt}; 64, 128, 192 or 256 is expected"
     if tile.mt % 16 or tile.mt > 256:
         yield f"mt is {tile.mt}; a multiple of 16 up to 256 is expected"
+    stages = 4 if tile.group_parts == 4 and tile.kc == 64 else 3
+    if tile.stages < stages:
+        yield f"stages is {tile.stages}; at least {stages} are expected, which are held or waited for at a time"
     if tile.mt // tile.cluster_n % 8:
         yield f"mt {tile.mt} over cluster_n {tile.cluster_n} leaves a part that is no multiple of 8"
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.gpu
 
 TILES = _ops.NATIVE.tile_names() if _ops.NATIVE.loaded else ()
 LIMITS = {torch.float16: 2e-3, torch.bfloat16: 8e-3, torch.float32: 1e-5}
-SHAPES = [(1, 16, 512), (3, 1, 512), (17, 65, 512), (33, 127, 1024), (65, 129, 1536), (130, 259, 2048)]
+SHAPES = [(1, 16, 512), (3, 1, 512), (17, 65, 512), (33, 127, 1024), (65, 129, 1536), (130, 259, 2048), (7, 272, 2048)]
 FORMATS = [
     *itertools.product(("nf4", "fp4"), (32, 64, 512, 4096), (False, True)),
     ("e2m1", 16, False),
@@ -64,7 +64,9 @@ def poison(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     torch.full(shape, float("nan"), dtype=dtype, device="cuda")
 
 
-def run_forced(tile: str, given: Problem, dtype: torch.dtype, bias: torch.Tensor) -> torch.Tensor | None:
+def run_forced(
+    tile: str, given: Problem, packed: torch.Tensor, dtype: torch.dtype, bias: torch.Tensor
+) -> torch.Tensor | None:
     """Two runs over poisoned outputs that must agree to the bit; None if the tile cannot answer the problem."""
     x = given.x.to(dtype)
     results = []
@@ -72,9 +74,9 @@ def run_forced(tile: str, given: Problem, dtype: torch.dtype, bias: torch.Tensor
         for _ in range(2):
             poison((x.shape[0], bias.shape[0]), dtype)
             try:
-                results.append(gemm_4bit(x, given.packed, given.state, bias))
+                results.append(gemm_4bit(x, packed, given.state, bias))
             except RuntimeError as error:
-                if "cannot run" not in str(error):
+                if "cannot run" not in str(error) and "does not take prepacked" not in str(error):
                     raise
                 return None
     assert torch.equal(results[0], results[1])
@@ -85,11 +87,16 @@ def run_forced(tile: str, given: Problem, dtype: torch.dtype, bias: torch.Tensor
 @pytest.mark.parametrize("tile", TILES)
 def test_forced_tile(tile: str, fmt: tuple[str, int, bool]) -> None:
     ran = 0
-    for shape, dtype in itertools.product(SHAPES, LIMITS):
+    for shape, dtype, prepacked in itertools.product(SHAPES, LIMITS, (False, True)):
         given = problem(shape, fmt)
+        packed = given.packed
+        if prepacked:
+            if not tilewright.can_prepack(*shape[1:]):
+                continue
+            packed = tilewright.prepack(packed, *shape[1:])
         bias = torch.linspace(-1, 1, shape[1], device="cuda").to(dtype)
-        got = run_forced(tile, given, dtype, bias)
-        if got is None:  # more rows or columns than the tile takes, or fp32 on an engine of 16-bit elements
+        got = run_forced(tile, given, packed, dtype, bias)
+        if got is None:  # more rows or columns than the tile takes, fp32 on an engine of 16-bit elements, or the layout
             continue
         ran += 1
         decision = tilewright.last_decision()
@@ -97,6 +104,6 @@ def test_forced_tile(tile: str, fmt: tuple[str, int, bool]) -> None:
         expected = given.x.to(dtype).float() @ given.weight.T + bias.float()
         error = (got.float() - expected).norm() / (given.x.norm() * shape[1] ** 0.5)
         assert not got.isnan().any()
-        assert error <= LIMITS[dtype], (shape, dtype)
+        assert error <= LIMITS[dtype], (shape, dtype, prepacked)
     if ran == 0:
         pytest.skip("not built for this device, or takes none of the problems")

@@ -126,7 +126,8 @@ class WgmmaConsumer {
   static constexpr bool kTwoAhead = kGroups == 1 || Config::kKc == kTurnK;
   static constexpr int kGroupBytes = Config::kKc / kStepK * kPrepackedBlockBytes;  // of 16 prepacked rows in a stage
   static_assert(kGroupParts == 1 || kGroupParts == 2 || kGroupParts == 4, "a step has four parts");
-  static_assert(Config::kStages >= 3, "two stages are held while a third is waited for");
+  static_assert(Config::kStages >= (kGroups == 1 && Config::kKc == kStepK ? 4 : 3),
+                "stages are held while those ahead are waited for");
 
   // A lane's codes of one step: word[row][i], byte j of word i for the two elements at 2 t of the (4 i + j)-th eight.
   struct Codes {

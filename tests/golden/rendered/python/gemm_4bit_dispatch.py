@@ -169,6 +169,7 @@ RULES = (
     "wgmma-256-few-blocks",
     "wgmma-half-wave",
     "wgmma-half-wave-192",
+    "wgmma-less-empty",
     "wgmma-256-half-wave",
     "wgmma-one-wave-128",
     "wgmma-two-parts",
@@ -719,22 +720,24 @@ def decide_wgmma_tile(arch, K, M, N, num_sms):
             return 46, 161
         if tiles_128x192 * 2 <= num_sms:  # wgmma-half-wave-192
             return 50, 162
+        if M >= 129 and tiles_192 * 4 < tiles_256 * 5:  # wgmma-less-empty
+            return 31, 163
         if M <= 256 and tiles_256 * 2 <= num_sms:  # wgmma-256-half-wave
-            return 32, 163
+            return 32, 164
         if M >= 257 and tiles_128 <= num_sms and K <= 8192:  # wgmma-one-wave-128
-            return 45, 164
+            return 45, 165
         if M >= 257 and tiles_256 * 2 <= num_sms:  # wgmma-two-parts
-            return 32, 165
+            return 32, 166
         if M >= 257 and tiles_192 <= num_sms:  # wgmma-one-wave-192
-            return 31, 166
+            return 31, 167
         if tiles_128x192 <= num_sms:  # wgmma-one-wave-128x192
-            return 49, 167
+            return 49, 168
         if M >= 257 and M <= 1024 and K <= 2048 and tiles_256 > num_sms:  # wgmma-short-k
-            return 50, 168
+            return 50, 169
         if M >= 257 and tiles_192 <= num_sms * 2 and tiles_256 > num_sms:  # wgmma-two-waves-192
-            return 31, 169
+            return 31, 170
         if True:  # wgmma-rest
-            return 32, 170
+            return 32, 171
     return -1, -1
 
 

@@ -268,7 +268,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 171;
+inline constexpr int kRuleCount = 172;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -435,6 +435,7 @@ inline const char* rule_id(int rule) {
       "wgmma-256-few-blocks",
       "wgmma-half-wave",
       "wgmma-half-wave-192",
+      "wgmma-less-empty",
       "wgmma-256-half-wave",
       "wgmma-one-wave-128",
       "wgmma-two-parts",
@@ -1348,36 +1349,40 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       rule = 162;
       return 50;
     }
-    if (M <= 256 && tiles_256 * 2 <= num_sms) {  // wgmma-256-half-wave
+    if (M >= 129 && tiles_192 * 4 < tiles_256 * 5) {  // wgmma-less-empty
       rule = 163;
+      return 31;
+    }
+    if (M <= 256 && tiles_256 * 2 <= num_sms) {  // wgmma-256-half-wave
+      rule = 164;
       return 32;
     }
     if (M >= 257 && tiles_128 <= num_sms && K <= 8192) {  // wgmma-one-wave-128
-      rule = 164;
+      rule = 165;
       return 45;
     }
     if (M >= 257 && tiles_256 * 2 <= num_sms) {  // wgmma-two-parts
-      rule = 165;
+      rule = 166;
       return 32;
     }
     if (M >= 257 && tiles_192 <= num_sms) {  // wgmma-one-wave-192
-      rule = 166;
+      rule = 167;
       return 31;
     }
     if (tiles_128x192 <= num_sms) {  // wgmma-one-wave-128x192
-      rule = 167;
+      rule = 168;
       return 49;
     }
     if (M >= 257 && M <= 1024 && K <= 2048 && tiles_256 > num_sms) {  // wgmma-short-k
-      rule = 168;
+      rule = 169;
       return 50;
     }
     if (M >= 257 && tiles_192 <= num_sms * 2 && tiles_256 > num_sms) {  // wgmma-two-waves-192
-      rule = 169;
+      rule = 170;
       return 31;
     }
     if (true) {  // wgmma-rest
-      rule = 170;
+      rule = 171;
       return 32;
     }
   }
