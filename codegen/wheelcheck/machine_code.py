@@ -18,7 +18,7 @@ from .findings import Check, NotCheckedError
 INSTRUCTIONS: Mapping[str, re.Pattern[str]] = {
     "simt": re.compile(r"FFMA|FADD|HFMA2"),
     "mma_m16n8k16": re.compile(r"HMMA\.16816"),
-    "decode": re.compile(r"HMMA\.16816"),
+    "decode": re.compile(r"HMMA\.16816|QMMA\.16832"),
     "mma_m16n8k32": re.compile(r"QMMA\.16832|HMMA\.16816"),  # archs without 8-bit mma.sync multiply in 16 bits
     "mma_block_scaled": re.compile(r"OMMA\.SF"),
     "wgmma": re.compile(r"[HQ]GMMA"),
@@ -28,6 +28,7 @@ INSTRUCTIONS: Mapping[str, re.Pattern[str]] = {
 PTX_INSTRUCTIONS: Mapping[str, re.Pattern[str]] = {
     "simt": re.compile(r"fma\.rn\.f32|add\.f32|fma\.rn\.\w*f16x2"),
     "mma_m16n8k16": re.compile(r"mma\.sync\.aligned\.m16n8k16"),
+    "decode": re.compile(r"mma\.sync\.aligned\.m16n8k(16|32)"),
     "mma_m16n8k32": re.compile(r"mma\.sync\.aligned\.m16n8k32"),
 }
 """The same for PTX, which only engines of portable archs have."""
