@@ -91,15 +91,28 @@ def build(target: Target) -> Path:
             (root / "include" / name).parent.mkdir(parents=True, exist_ok=True)
             (root / "include" / name).write_text(text)
         (root / "tile.h").write_text(tile)
-        includes = [emulator / "include", emulator / "runtime", emulator / "drivers", root, root / "include"]
-        instrument = ["-fsanitize=thread"]
-        if "clang" not in compiler():
-            # Static variables of templates would otherwise be one for all tiles that a process loads.
-            instrument += ["--param", "tsan-instrument-func-entry-exit=0", "-fno-gnu-unique"]
-        command = [*_HOST_FLAGS, "-O1", "-g1", *instrument, *flags, *(f"-I{i}" for i in includes)]
-        _run([compiler(), *command, "-c", str(driver), "-o", str(root / "driver.o")])
-        _link([root / "driver.o", *runtime], library)
+        _link([_driver_object(driver, root, flags), *runtime], library)
     return library
+
+
+def _driver_object(driver: Path, root: Path, flags: Sequence[str]) -> Path:
+    """The launcher and its kernel, kept by what the preprocessor makes of them."""
+    emulator = driver.parents[1]
+    includes = [emulator / "include", emulator / "runtime", emulator / "drivers", root, root / "include"]
+    instrument = ["-fsanitize=thread"]
+    if "clang" not in compiler():
+        # Static variables of templates would otherwise be one for all tiles that a process loads.
+        instrument += ["--param", "tsan-instrument-func-entry-exit=0", "-fno-gnu-unique"]
+    command = [compiler(), *_HOST_FLAGS, "-O1", "-g1", *instrument, *flags, *(f"-I{i}" for i in includes), str(driver)]
+    text = _run([*command, "-E"]).replace(str(root), ".").replace(str(emulator), ".")
+    key = _digest({"text": text, "flags": " ".join((*_HOST_FLAGS, *instrument))}, {}, {})
+    kept = cache_folder() / "driver" / f"{key}.o"
+    if not kept.is_file():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        partial = kept.with_suffix(f".{os.getpid()}")
+        _run([*command, "-c", "-o", str(partial)])
+        partial.replace(kept)
+    return kept
 
 
 def rewritten_headers(patches: Sequence[Patch] = ()) -> dict[str, str]:
@@ -204,10 +217,11 @@ def _link(objects: Sequence[Path], library: Path) -> None:
     partial.replace(library)
 
 
-def _run(command: list[str]) -> None:
+def _run(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BuildError(done.stderr.strip())
+    return done.stdout
 
 
 def _digest(texts: Mapping[str, str], more: Mapping[str, str], files: Mapping[str, bytes]) -> str:

@@ -1,16 +1,14 @@
 // The emulated device during a launch: clusters of blocks of warps of lanes, each lane a fiber, and the operations in flight.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "clock.h"
+#include "device.h"
 #include "fiber.h"
 #include "random.h"
 #include "report.h"
@@ -183,33 +181,6 @@ struct Cluster {
     agents.push_back(std::move(name));
     return static_cast<Agent>(agents.size() - 1);
   }
-};
-
-// How a schedule makes its choices, drawn from the seed.
-struct Policy {
-  uint32_t async_percent = 50;   // chance that an operation in flight goes before a warp
-  int async_order = 0;           // 0 random, 1 oldest first, 2 newest first
-  int warp_order = 0;            // 0 random, 1 by priorities that change now and then, 2 round robin
-  uint32_t preempt_one_in = 0;   // chance that a warp is set aside at a primitive
-  int lane_order = 0;            // 0 ascending, 1 descending, 2 random rotation
-};
-
-// The device that launchers see.
-struct Device {
-  int multiprocessors = 2;
-  int shared_optin = 227 * 1024;
-  int shared_oversized = 0;
-  int resident_clusters = 2;
-  int occupancy = 1;
-  int major = 9, minor = 0;
-};
-
-struct Launch {
-  dim3 grid, block;
-  uint32_t shared_bytes = 0;
-  unsigned cluster = 1;
-  bool dependent = false;
-  std::function<void()> body;
 };
 
 class World {
