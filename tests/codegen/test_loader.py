@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tilewright_codegen.diagnostics import Location, Sink
-from tilewright_codegen.loader import MAX_BYTES, Document, load_documents
+from tilewright_codegen.loader import MAX_BYTES, MAX_DEPTH, Document, load_documents
 from tilewright_codegen.validate import validate
 
 ERRORS = Path(__file__).parents[1] / "golden" / "errors"
@@ -78,6 +78,31 @@ def test_unreadable_file(tmp_path: Path) -> None:
 def test_list_as_key(tmp_path: Path) -> None:
     _, found = _load(b"? [a, b]\n: 1\n", tmp_path)
     assert found == [("E104", 1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("data", "place", "words"),
+    [
+        (b"a: 1\nb: [1, 2\nc: 3\n", (3, 2), "did not find expected ',' or ']'"),
+        (b"a: 1\nb: x\x07\n", (2, 5), "the control character U+0007 is not allowed"),
+        (b"a: 1\n\tb: 2\n", (2, 1), "found a tab character"),
+        (b"a: 'x\n", (2, 1), "found unexpected end of stream"),
+    ],
+)
+def test_what_is_no_yaml_is_located(data: bytes, place: tuple[int, int], words: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(data)
+    sink = Sink()
+    assert load_documents(tmp_path / "a.yaml", "a.yaml", sink) == []
+    (found,) = sink.diagnostics
+    assert (found.code, found.location) == ("E100", Location("a.yaml", *place))
+    assert found.message.startswith("this is not valid YAML: ") and words in found.message
+    assert (found.hint is not None) == (b"\t" in data)
+
+
+def test_depth_limit(tmp_path: Path) -> None:
+    for depth, codes in ((MAX_DEPTH, []), (MAX_DEPTH + 1, ["E100"])):
+        _, found = _load(b"a: " + b"[" * (depth - 1) + b"x" + b"]" * (depth - 1) + b"\n", tmp_path)
+        assert [code for code, _, _ in found] == codes
 
 
 def test_column_counts_characters_before_a_bad_byte(tmp_path: Path) -> None:
