@@ -58,8 +58,8 @@ FP8 = (
     _fp8(
         "scale-of-the-first-block",
         "wgmma_producer.cuh",
-        "of_b + step * params_.scale_b_k, 4",
-        "of_b, 4",
+        "      of_b += params_.scale_b_k;\n",
+        "",
         "result",
         target=wgmma_fp8(promote=1),
         **BY_BLOCK,

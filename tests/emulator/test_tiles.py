@@ -47,9 +47,9 @@ DEEP = {
     "fp8-swapped": (wgmma_fp8("f32", swap=1, mt=16, split_k=2), Problem(20, 72, 1024)),
     "fp8-pingpong": (wgmma_fp8(consumers=2, pingpong=1, occupancy=1), Problem(200, 72, 640)),
     "fp8-mma": (mma_fp8(), Problem(70, 72, 400, words={"scaling": "row"})),
-    "geforce-nvfp4": (mma_nvfp4(), Problem(70, 72, 1184)),
-    "blackwell-nvfp4": (tcgen05_nvfp4(), Problem(270, 136, 1056)),
-    "blackwell-fp8": (tcgen05_fp8(), Problem(270, 136, 592, words={"scaling": "row"})),
+    "geforce-nvfp4": (mma_nvfp4(), Problem(70, 61, 1184)),
+    "blackwell-nvfp4": (tcgen05_nvfp4(), Problem(270, 120, 1056)),
+    "blackwell-fp8": (tcgen05_fp8(), Problem(270, 120, 592, words={"scaling": "row"})),
     "blackwell-promoted": (
         tcgen05_fp8(promote=True),
         Problem(270, 120, 640, words={"scaling": "block", "fast_accum": 0}),

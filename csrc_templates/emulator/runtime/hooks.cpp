@@ -23,6 +23,11 @@ void check_registers(const Lane& lane, const char* at, size_t bytes, bool write,
 void access(const void* pointer, size_t bytes, bool write, void* caller) {
   World& all = world();
   if (!all.on_lane()) return;
+  const Lane& lane = all.lane();
+  if (static_cast<size_t>(static_cast<const char*>(pointer) - static_cast<const char*>(lane.stack)) < StackPool::kStackBytes) {
+    if (!lane.registers.empty()) check_registers(lane, static_cast<const char*>(pointer), bytes, write, caller);
+    return;
+  }
   const auto* at = static_cast<const uint8_t*>(pointer);
   const auto shared_offset = static_cast<size_t>(at - shared_arena());
   if (shared_offset < kSharedStride * kSharedSlots) {
@@ -49,8 +54,6 @@ void access(const void* pointer, size_t bytes, bool write, void* caller) {
     }
     return;
   }
-  const Lane& lane = all.lane();
-  if (!lane.registers.empty()) check_registers(lane, reinterpret_cast<const char*>(at), bytes, write, caller);
 }
 
 }  // namespace

@@ -129,6 +129,7 @@ void World::start_cluster(int64_t index, int slot) {
         const auto t = static_cast<unsigned>(lane.thread);
         lane.thread_index = {t % launch.block.x, t / launch.block.x % launch.block.y, t / launch.block.x / launch.block.y};
         void* stack = stacks_.stack(static_cast<size_t>(block->slot) * threads + lane.thread);
+        lane.stack = stack;
         lane.point = make_fiber(stack, StackPool::kStackBytes, &lane_entry, nullptr);
         lane.copies.push_back(std::make_shared<CopyGroup>());
         lane.stores.push_back(std::make_shared<CopyGroup>());

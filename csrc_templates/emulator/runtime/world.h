@@ -90,6 +90,7 @@ struct CopyGroup {
 struct Lane {
   enum class State : uint8_t { kReady, kWaiting, kDone };
   FiberPoint point = nullptr;
+  const void* stack = nullptr;  // its lowest byte
   Warp* warp = nullptr;
   int index = 0;   // in the warp
   int thread = 0;  // in the block
