@@ -143,3 +143,9 @@ def test_any_text_parses_or_is_rejected_with_a_place(text: str) -> None:
         offset = 0
         assert parse_cond(format_node(node)) == node
     assert 0 <= offset <= len(text)
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0"), (9999, "9999"), (10_000, "10_000"), (4_194_304, "4_194_304")])
+def test_integers_are_grouped_from_ten_thousand_on(value: int, text: str) -> None:
+    assert format_node(Int(value)) == text
+    assert parse_expr(text) == Int(value)

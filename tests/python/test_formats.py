@@ -193,3 +193,38 @@ def test_tracing_leaves_no_trace_behind() -> None:
     after = tilewright.quantize_4bit(weight, nested=True)
     assert torch.equal(before[0], after[0])
     assert torch.equal(before[1].absmax, after[1].absmax)
+
+
+VALUES = {
+    "fp4": (0, 0.0625 / 12, 8 / 12, 1, 4 / 12, 6 / 12, 2 / 12, 3 / 12),
+    "e2m1": (0, 0.5, 1, 1.5, 2, 3, 4, 6),
+}
+
+
+@pytest.mark.parametrize("quant_type", ["nf4", "fp4", "e2m1"])
+def test_every_code_stands_for_its_value(quant_type: str) -> None:
+    """Codes 0 to 15 with scale 1."""
+    codes = torch.arange(16, dtype=torch.uint8)
+    high_first = quant_type != "e2m1"
+    packed = (codes[0::2] << 4 | codes[1::2]) if high_first else (codes[1::2] << 4 | codes[0::2])
+    if quant_type == "e2m1":
+        state = tilewright.QuantState(
+            (1, 16), "e2m1", 16, torch.tensor([0x38], dtype=torch.uint8), offset=torch.tensor(1.0)
+        )
+    else:
+        state = tilewright.QuantState((1, 16), quant_type, 32, torch.ones(1))
+    found = tilewright.dequantize_4bit(packed, state).flatten()
+    if quant_type == "nf4":
+        # Quantiles of the normal distribution, scaled to 1: seven below zero, zero, and eight above.
+        assert (float(found[0]), float(found[7]), float(found[15])) == (-1.0, 0.0, 1.0)
+        steps = (found[1:] - found[:-1]).tolist()
+        assert steps[:6] == sorted(steps[:6], reverse=True) and steps[8:] == sorted(steps[8:])
+        normal = torch.distributions.Normal(0.0, 1.0)
+        offset = 0.9677083
+        upper = normal.icdf(torch.linspace(offset, 0.5, 9)[:-1])
+        lower = normal.icdf(torch.linspace(offset, 0.5, 8)[:-1])
+        wanted = torch.cat([-lower, torch.zeros(1), upper.flip(0)]) / upper[0]
+        torch.testing.assert_close(found, wanted.float(), atol=2e-6, rtol=0)
+    else:
+        magnitudes = torch.tensor(VALUES[quant_type])
+        assert torch.equal(found, torch.cat([magnitudes, -magnitudes]))
