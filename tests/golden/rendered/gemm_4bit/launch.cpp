@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "3904715d47c63ff4421ce1a7da536cf9f5553f7db30edcff4bbd6c13e263c908";
+const char* const kSpecDigest = "411efaa06f1ef9130086c951e3997942f9a98266a0feeaa572e1736782d88587";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
