@@ -42,7 +42,7 @@ def device() -> torch.device:
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor as bytes, on the CPU."""
-    return tensor.contiguous().view(torch.uint8).cpu()
+    return tensor.reshape(-1).contiguous().view(torch.uint8).cpu()
 
 
 def within(found: torch.Tensor, wanted: torch.Tensor, magnitudes: torch.Tensor, fast: bool) -> None:
