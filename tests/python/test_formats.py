@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import DataDependentOutputException
 
 import tilewright
-from tilewright import formats
+from tilewright import formats, reference
 
 from .scalar_reference import absmax_codes, e2m1_code, e4m3_value, fp4_code, nf4_code, value_of
 
@@ -228,3 +228,21 @@ def test_every_code_stands_for_its_value(quant_type: str) -> None:
     else:
         magnitudes = torch.tensor(VALUES[quant_type])
         assert torch.equal(found, torch.cat([magnitudes, -magnitudes]))
+
+
+@pytest.mark.parametrize(("quant_type", "blocksize"), [("nf4", 32), ("fp4", 256), ("e2m1", 16)])
+def test_pieces_that_a_weight_is_worked_on_in_do_not_show(
+    quant_type: str, blocksize: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weight = torch.randn(37, 112, generator=torch.Generator().manual_seed(8)) * torch.arange(1.0, 38)[:, None]
+    whole = reference.quantize(weight, blocksize, formats.get_format(quant_type).code)
+    packed, scales, offset = whole
+    shape = (37, 112)
+    code = formats.get_format(quant_type).code
+    back = reference.dequantize(packed, scales, shape, blocksize, code, torch.float32, None, offset)
+    for pieces in (1, 512, 1000):
+        monkeypatch.setattr(reference, "_CHUNK_ELEMENTS", pieces)
+        again = reference.quantize(weight, blocksize, code)
+        assert all(torch.equal(a, b) for a, b in zip(whole, again, strict=True))
+        found = reference.dequantize(packed, scales, shape, blocksize, code, torch.float32, None, offset)
+        assert torch.equal(found, back)
