@@ -38,7 +38,8 @@ def shape_of(target: Target) -> Shape:
     if target.engine == "tcgen05":
         kc = 256 if target.family == "gemm_nvfp4" else 128
         stacked = 2 if f["pair"] == "2x1" else 1
-        return Shape(256 * stacked, f.get("nt", 256) * f["cluster"] // 2, kc, f["stages"], unit=32)
+        unit = 64 if target.family == "gemm_nvfp4" else 32
+        return Shape(256 * stacked, f.get("nt", 256) * f["cluster"] // 2, kc, f["stages"], unit=unit)
     rows, columns = f["mt"] * f.get("cluster_m", 1), f["nt"] * f.get("cluster_n", 1)
     unit = {"gemm_4bit": 64, "gemm_fp8": 16, "gemm_nvfp4": 32}[target.family]
     return Shape(rows, columns, f["kc"], f["stages"] * split, unit=unit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .build import Target, build
 from .cases import Case, Problem
@@ -77,7 +77,11 @@ def _cluster(target: Target) -> int:
 def run_schedules(
     target: Target, problem: Problem, schedules: int, seed: int = 0, stop_after: int = 1, device: Device | None = None
 ) -> Outcome:
-    """Launches the problem once per schedule; stops after so many failures. Raises BuildError."""
+    """Launches the problem, in the target's element type, once per schedule; stops after so many failures.
+
+    Raises BuildError.
+    """
+    problem = replace(problem, dtype=target.dtype)
     device = device or device_for(target)
     library = Library(build(target), device)
     try:
