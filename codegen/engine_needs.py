@@ -272,7 +272,7 @@ def _tcgen05_contradictions(tile: Tcgen05Tile) -> Iterator[str]:
 
 def _tcgen05_requires(tile: Tcgen05Tile) -> tuple[str, ...]:
     if tile.dtype == "nvfp4":
-        return ("K % 32 == 0",)
+        return ("K % 64 == 0",)
     return ("K % 16 == 0",) if tile.promote else ("K % 16 == 0", "scaling != block")
 
 

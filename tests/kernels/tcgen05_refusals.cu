@@ -66,6 +66,7 @@ void check_nvfp4() {
   nvfp4("negative m", cudaErrorInvalidValue, [](auto& args) { args.m = -1; });
   nvfp4("k 24", cudaErrorInvalidValue, [](auto& args) { args.k = 24; });
   nvfp4("k 48", cudaErrorNotSupported, [](auto& args) { args.k = 48; });
+  nvfp4("k 96: scales in one piece with padding", cudaErrorNotSupported, [](auto& args) { args.k = 96; });
   nvfp4("k 0", cudaErrorNotSupported, [](auto& args) { args.k = 0; });
   nvfp4("no rows", cudaSuccess, [](auto& args) { args.m = 0, args.a = nullptr; });
   nvfp4("no columns", cudaSuccess, [](auto& args) { args.n = 0, args.b = nullptr; });

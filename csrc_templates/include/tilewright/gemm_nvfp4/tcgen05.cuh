@@ -14,9 +14,9 @@ namespace tilewright::gemm_nvfp4 {
 
 // Returns, having launched nothing:
 //   cudaErrorInvalidValue       a size, dtype or pointer that no kernel of the family takes
-//   cudaErrorNotSupported       K == 0 or K % 32 != 0 (rows of A and B are copied in pieces of 16 bytes), a device or
-//   toolkit
-//                               without the oversized shared memory that the tile needs
+//   cudaErrorNotSupported       K == 0 or K % 64 != 0 (four scales lie together, and one of the padding would count even
+//                               where it multiplies zeros: NaN * 0), a device or toolkit without the oversized shared
+//                               memory that the tile needs
 //   cudaErrorMisalignedAddress  A, B or their scales do not start on 16 bytes; out or bias not on an element
 //   cudaErrorInvalidConfiguration  more tiles than a grid can count
 template <>
@@ -25,7 +25,7 @@ struct EngineLauncher<Engine::kTcgen05> {
   static cudaError_t launch(const GemmNvfp4Args& args, cudaStream_t stream) {
     if (const cudaError_t error = check<Config>(args); error != cudaSuccess) return error;
     if (args.m == 0 || args.n == 0) return cudaSuccess;
-    if (args.k == 0 || args.k % 32 != 0) return cudaErrorNotSupported;
+    if (args.k == 0 || args.k % 64 != 0) return cudaErrorNotSupported;
     const tcgen05::EpilogueScales scales{args.global_a, args.global_b, 0, 0, 0, 0, false};
     const tcgen05::PairProblem problem{args.a, args.b, args.scale_a, args.scale_b, args.bias, args.out, args.m,
                                        args.n, args.k, args.k / 2,   args.k / 2,   args.ldo,  scales,   0,

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_nvfp4 {
 
-const char* const kSpecDigest = "411efaa06f1ef9130086c951e3997942f9a98266a0feeaa572e1736782d88587";
+const char* const kSpecDigest = "65bdb5692a17bf57e2584daf51463ae88c2f113fc066068c39f90355f878c122";
 
 cudaError_t launch_16x64_256_f16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_256_bf16(const GemmNvfp4Args& args, cudaStream_t stream);

@@ -7,6 +7,7 @@ LAYERS = ("path", "engine", "mma_tile", "tcgen05_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "dtype", )
 RULES = (
     "k-multiple-32",
+    "k-multiple-64",
     "no-engine",
     "custom",
     "tcgen05",
@@ -50,14 +51,18 @@ def decide_path(arch, K):
     if True:
         if K % 32 != 0:  # k-multiple-32
             return 1, 0
+    # whole-scale-words
+    if arch in ("sm100", "sm103", "sm107", "sm110", ):
+        if K % 64 != 0:  # k-multiple-64
+            return 1, 1
     # no-nvfp4
     if arch in ("sm80", "sm86", "sm87", "sm89", "sm90", "unknown", ):
         if True:  # no-engine
-            return 1, 1
+            return 1, 2
     # custom
     if arch in ("sm100", "sm103", "sm107", "sm110", "sm120", "sm121", ):
         if True:  # custom
-            return 0, 2
+            return 0, 3
     return -1, -1
 
 
@@ -65,11 +70,11 @@ def decide_engine(arch):
     # tensor-memory
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if True:  # tcgen05
-            return 1, 3
+            return 1, 4
     # gddr
     if arch in ("sm120", "sm121", ):
         if True:  # mma
-            return 0, 4
+            return 0, 5
     return -1, -1
 
 
@@ -79,15 +84,15 @@ def decide_mma_tile(arch, M, N, num_sms):
     # rows
     if arch in ("sm120", "sm121", ):
         if M <= 16:  # mma-16-rows
-            return 0, 5
+            return 0, 6
         if M <= 64:  # mma-64-rows
-            return 1, 6
+            return 1, 7
         if blocks_128 >= num_sms:  # mma-large
-            return 4, 7
+            return 4, 8
         if blocks_64x128 >= num_sms:  # mma-medium
-            return 3, 8
+            return 3, 9
         if True:  # mma-small
-            return 2, 9
+            return 2, 10
     return -1, -1
 
 
@@ -99,27 +104,27 @@ def decide_tcgen05_tile(arch, M, N, num_sms):
     # rubin
     if arch in ("sm107", ):
         if M >= 65_536 and N >= 65_536:  # rubin-2x1-early
-            return 13, 10
+            return 13, 11
         if tiles_512 * 2 >= num_sms * 4:  # rubin-2x1-c4
-            return 12, 11
+            return 12, 12
         if tiles_512 * 2 >= num_sms:  # rubin-2x1
-            return 11, 12
+            return 11, 13
         if tiles_256 * 2 >= num_sms:  # rubin-1x1
-            return 10, 13
+            return 10, 14
     # ultra
     if arch in ("sm103", ):
         if tiles_256 * 2 >= num_sms:  # ultra-k96
-            return 9, 14
+            return 9, 15
     # rest
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if tiles_256 * 2 >= num_sms * 4:  # t-c4
-            return 8, 15
+            return 8, 16
         if tiles_256 * 2 >= num_sms:  # t-n256
-            return 7, 16
+            return 7, 17
         if tiles_128 * 2 >= num_sms:  # t-n128
-            return 6, 17
+            return 6, 18
         if True:  # t-n64
-            return 5, 18
+            return 5, 19
     return -1, -1
 
 

@@ -180,11 +180,12 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 19;
+inline constexpr int kRuleCount = 20;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
       "k-multiple-32",
+      "k-multiple-64",
       "no-engine",
       "custom",
       "tcgen05",
@@ -218,17 +219,24 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
       return 1;
     }
   }
+  // whole-scale-words: sm100 sm103 sm107 sm110
+  if ((arch & 0x1e0u) != 0) {
+    if (K % 64 != 0) {  // k-multiple-64
+      rule = 1;
+      return 1;
+    }
+  }
   // no-nvfp4: sm80 sm86 sm87 sm89 sm90 unknown
   if ((arch & 0x81fu) != 0) {
     if (true) {  // no-engine
-      rule = 1;
+      rule = 2;
       return 1;
     }
   }
   // custom: sm100 sm103 sm107 sm110 sm120 sm121
   if ((arch & 0x7e0u) != 0) {
     if (true) {  // custom
-      rule = 2;
+      rule = 3;
       return 0;
     }
   }
@@ -239,14 +247,14 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule) {
   // tensor-memory: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (true) {  // tcgen05
-      rule = 3;
+      rule = 4;
       return 1;
     }
   }
   // gddr: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (true) {  // mma
-      rule = 4;
+      rule = 5;
       return 0;
     }
   }
@@ -259,23 +267,23 @@ inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, in
   // rows: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (M <= 16) {  // mma-16-rows
-      rule = 5;
+      rule = 6;
       return 0;
     }
     if (M <= 64) {  // mma-64-rows
-      rule = 6;
+      rule = 7;
       return 1;
     }
     if (blocks_128 >= num_sms) {  // mma-large
-      rule = 7;
+      rule = 8;
       return 4;
     }
     if (blocks_64x128 >= num_sms) {  // mma-medium
-      rule = 8;
+      rule = 9;
       return 3;
     }
     if (true) {  // mma-small
-      rule = 9;
+      rule = 10;
       return 2;
     }
   }
@@ -290,45 +298,45 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (M >= 65536 && N >= 65536) {  // rubin-2x1-early
-      rule = 10;
+      rule = 11;
       return 13;
     }
     if (tiles_512 * 2 >= num_sms * 4) {  // rubin-2x1-c4
-      rule = 11;
+      rule = 12;
       return 12;
     }
     if (tiles_512 * 2 >= num_sms) {  // rubin-2x1
-      rule = 12;
+      rule = 13;
       return 11;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
-      rule = 13;
+      rule = 14;
       return 10;
     }
   }
   // ultra: sm103
   if ((arch & 0x40u) != 0) {
     if (tiles_256 * 2 >= num_sms) {  // ultra-k96
-      rule = 14;
+      rule = 15;
       return 9;
     }
   }
   // rest: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
-      rule = 15;
+      rule = 16;
       return 8;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 16;
+      rule = 17;
       return 7;
     }
     if (tiles_128 * 2 >= num_sms) {  // t-n128
-      rule = 17;
+      rule = 18;
       return 6;
     }
     if (true) {  // t-n64
-      rule = 18;
+      rule = 19;
       return 5;
     }
   }
@@ -435,23 +443,23 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
     case Tile::k128x128_256:
       return K % 32 == 0;
     case Tile::kT1_n64:
-      return K % 32 == 0;
+      return K % 64 == 0;
     case Tile::kT1_n128:
-      return K % 32 == 0;
+      return K % 64 == 0;
     case Tile::kT1_n256:
-      return K % 32 == 0;
+      return K % 64 == 0;
     case Tile::kT1_n256_c4:
-      return K % 32 == 0;
+      return K % 64 == 0;
     case Tile::kT1_n256_k96:
-      return K % 32 == 0;
+      return K % 64 == 0;
     case Tile::kT1_n256_k64:
-      return K % 32 == 0;
+      return K % 64 == 0;
     case Tile::kT2_c2_k64:
-      return K % 32 == 0;
+      return K % 64 == 0;
     case Tile::kT2_c4_k64:
-      return K % 32 == 0;
+      return K % 64 == 0;
     case Tile::kT2_c4_k64_early:
-      return K % 32 == 0;
+      return K % 64 == 0;
   }
   return false;
 }
