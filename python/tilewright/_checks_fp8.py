@@ -143,6 +143,43 @@ def check_gemm_nvfp4(
     return dtype
 
 
+def check_rows(name: str, x: torch.Tensor) -> None:
+    """Checks that x [..., K] can be flattened to rows of K. ValueError."""
+    if x.dim() < 1:
+        raise ValueError(f"{name} has no dimensions; expected at least 1, [..., K]")
+    if x.shape[-1] == 0:
+        raise ValueError(f"{name} has K=0; allowed: at least 1")
+
+
+def check_scaled(codes: torch.Tensor, scale: torch.Tensor) -> None:
+    """Checks codes [M, K] and their scales before they are dequantised. ValueError."""
+    if codes.dtype not in FP8_TYPES:
+        raise ValueError(f"codes is {codes.dtype}; allowed: {', '.join(map(str, FP8_TYPES))}")
+    if codes.dim() != 2:
+        raise ValueError(f"codes has {codes.dim()} dimensions; expected 2, [M, K]")
+    if scale.dtype != torch.float32:
+        raise ValueError(f"scale is {scale.dtype}; expected torch.float32")
+    M, K = codes.shape
+    shapes = ((M,), (M, 1), (M, blocks(K)), (blocks(M), blocks(K)))
+    if scale.numel() != 1 and tuple(scale.shape) not in shapes:
+        allowed = f"one value, {', '.join(str(list(shape)) for shape in shapes)}"
+        raise ValueError(f"scale is {list(scale.shape)} for codes [{M}, {K}]; allowed: {allowed}")
+
+
+def check_nvfp4(codes: torch.Tensor, scales: torch.Tensor, global_scale: torch.Tensor) -> None:
+    """Checks the parts of an NVFP4 matrix before it is dequantised. ValueError."""
+    if codes.dtype != torch.uint8 or codes.dim() != 2 or codes.shape[1] % (GROUP // 2):
+        raise ValueError(
+            f"codes is {codes.dtype} {list(codes.shape)}; expected uint8 [rows, K / 2], K a multiple of 16"
+        )
+    wanted = scale_bytes(codes.shape[0], 2 * codes.shape[1])
+    if scales.dtype not in (torch.uint8, torch.float8_e4m3fn) or scales.numel() != wanted:
+        raise ValueError(f"scales is {scales.dtype} of {scales.numel()} elements; expected uint8 of {wanted}")
+    if global_scale.dtype != torch.float32 or global_scale.numel() != 1:
+        found = f"{global_scale.dtype} {list(global_scale.shape)}"
+        raise ValueError(f"global_scale is {found}; expected one value, torch.float32")
+
+
 def check_quantize_nvfp4(x: torch.Tensor, global_scale: OptionalTensor) -> None:
     """Checks the arguments of quantize_nvfp4."""
     op = "quantize_nvfp4"
@@ -196,7 +233,10 @@ __all__ = [
     "check_gemm_fp8",
     "check_gemm_fp8_grouped",
     "check_gemm_nvfp4",
+    "check_nvfp4",
     "check_quantize_fp8",
     "check_quantize_nvfp4",
+    "check_rows",
+    "check_scaled",
     "scaling_of",
 ]

@@ -59,7 +59,8 @@ def read(tensors: Mapping[str, torch.Tensor], prefix: str) -> LinearFP8:
     given = _input_scale(own.get("input_scale"), scale.dim() == 2 and scale.shape != (shape[0], 1), prefix)
     if scale.numel() == 1 and given is None:  # inputs are measured by row, so the weight's scale is one per row too
         scale = scale.reshape(1, 1).expand(shape[0], 1).contiguous()
-    layer = LinearFP8(weight, scale, own.get("bias"), input_scale=given)
+    kind = "tensor" if scale.dim() == 0 else "row" if tuple(scale.shape) == (shape[0], 1) else "block"
+    layer = LinearFP8(weight, scale, own.get("bias"), input_scale=given, scaling=kind)
     object.__setattr__(layer, _RECORD, Record(found[0], own[found[0]], own.get("input_scale")))
     return layer
 
@@ -67,17 +68,32 @@ def read(tensors: Mapping[str, torch.Tensor], prefix: str) -> LinearFP8:
 def write(layer: LinearFP8, prefix: str) -> dict[str, torch.Tensor]:
     """The layer with the keys that it was read with, or `weight_scale` (block scales: `weight_scale_inv`)."""
     record: Record | None = getattr(layer, _RECORD, None)
-    out = {"weight": layer.weight}
-    if record is not None:
+    key = "weight_scale_inv" if layer.scaling == "block" else "weight_scale"
+    out = {"weight": layer.weight, key if record is None else record.key: layer.weight_scale}
+    given = layer.input_scale
+    # What was read goes out again as it was, unless the layer has changed since.
+    if record is not None and _same(_weight_scale(record.scale, _shape(layer), record.key), layer.weight_scale):
         out[record.key] = record.scale
-    else:
-        out["weight_scale_inv" if layer.scaling == "block" else "weight_scale"] = layer.weight_scale
-    given = layer.input_scale if record is None else record.input_scale
+    if record is not None and record.input_scale is not None and given is not None and _same(record.input_scale, given):
+        given = record.input_scale
     if given is not None:
         out["input_scale"] = given
     if layer.bias is not None:
         out["bias"] = layer.bias.detach()
     return {prefix + key: tensor for key, tensor in out.items()}
+
+
+def _shape(layer: LinearFP8) -> tuple[int, int]:
+    return layer.out_features, layer.in_features
+
+
+def _same(stored: torch.Tensor, own: torch.Tensor) -> bool:
+    """Whether a scale of the layer still has the value that was stored, which may be one for all rows."""
+    if stored.is_meta or own.is_meta:
+        return stored.is_meta == own.is_meta
+    wanted = stored.to(own.device, torch.float32)
+    wanted = wanted.reshape(1).expand(own.numel()).reshape(own.shape) if wanted.numel() == 1 else wanted
+    return torch.equal(wanted.nan_to_num(), own.nan_to_num()) and torch.equal(wanted.isnan(), own.isnan())
 
 
 def expand(layer: LinearFP8, dtype: torch.dtype) -> torch.nn.Linear:

@@ -128,10 +128,16 @@ def apply_environment(native: _library.Native) -> None:
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[_Bucket]]:
     """The head and the sorted buckets of a file. TunedTableError names what does not fit the schema, and where."""
     try:
+        if Path(path).exists() and not Path(path).is_file():  # a pipe would be waited for
+            raise TunedTableError(f"{path}: it is no file")
         with Path(path).open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise TunedTableError(f"{path}: {error.strerror or error}") from None
+    except TunedTableError:
+        raise
+    except ValueError as error:  # a NUL, or what no file system encodes
+        raise TunedTableError(f"{path!r}: {error}") from None
     if len(data) > MAX_BYTES:
         raise TunedTableError(f"{path}: more than {MAX_BYTES} bytes")
     try:
@@ -257,7 +263,9 @@ def _hand_over(native: _library.Native, path: str, head: Mapping[str, Any], buck
     if not buckets:
         _clear(native)
         return
-    code = native.library.tilewright_set_tuned(head["arch"].encode(), head["num_sms"], array, len(buckets))
+    code = native.library.tilewright_set_tuned(
+        head["arch"].encode(errors="replace"), head["num_sms"], array, len(buckets)
+    )
     if code >= 0:
         bad = buckets[code]
         raise TunedTableError(

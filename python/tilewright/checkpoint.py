@@ -7,14 +7,13 @@ opened, so nothing in a checkpoint is executed.
 from __future__ import annotations
 
 import fnmatch
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from . import _bitsandbytes, _fp8, _nvfp4
+from . import _bitsandbytes, _files, _fp8, _nvfp4
 from ._errors import CheckpointError, unknown_keys
 from .linear import Linear4bit
 from .linear_fp8 import LinearFP8
@@ -101,13 +100,11 @@ def to_nvfp4(layer: Linear4bit, *, prefix: str = "", naming: str | None = None) 
 
 def read_tensors(path: str | Path) -> dict[str, torch.Tensor]:
     """All tensors of a .safetensors file, or of a folder with model.safetensors or its shards and their index."""
-    from safetensors.torch import load_file
-
     path = Path(path)
     if path.is_dir():
         path = path / _INDEX if (path / _INDEX).is_file() else path / "model.safetensors"
     if path.name.endswith(".index.json"):
-        shards = sorted(set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()))
+        shards = _files.shards(path)
         outside = [name for name in shards if Path(name).name != name]
         if outside:
             raise CheckpointError(f"{path.name}: the shards {', '.join(outside)} lie outside its folder")
@@ -117,10 +114,7 @@ def read_tensors(path: str | Path) -> dict[str, torch.Tensor]:
     wrong = [file for file in files if file.suffix != ".safetensors"]
     if wrong:
         raise CheckpointError(f"{wrong[0]}: not a .safetensors file; pickled checkpoints are not opened")
-    tensors: dict[str, torch.Tensor] = {}
-    for file in files:
-        tensors.update(load_file(file))
-    return tensors
+    return _files.read(files)
 
 
 def load(
@@ -140,7 +134,7 @@ def load(
     CheckpointError names every key that the model or the format does not have, or lacks.
     """
     tensors = dict(source) if isinstance(source, Mapping) else read_tensors(source)
-    patterns = tuple(ignore)
+    patterns = (ignore,) if isinstance(ignore, str) else tuple(ignore)
     ignored = tuple(key for key in tensors if any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns))
     left_out = set(ignored)
     rest = {key: tensor for key, tensor in tensors.items() if key not in left_out}

@@ -65,6 +65,9 @@ def convert(
     ValueError for a wrong option, for a pattern that matches no module, and for a model that is one linear layer.
     """
     _check_options(format, quant_type, blocksize, nested, scaling)
+    for option, given in (("blocksize", blocksize is not None), ("nested", nested), ("prepack", prepack)):
+        if given and format != "4bit":
+            raise ValueError(f"{option} is given; it is an option of format='4bit', not of {format!r}")
     if isinstance(model, torch.nn.Linear):
         raise ValueError("the model is one linear layer, which cannot be replaced in place; use Linear4bit.from_linear")
     choice = _Choice(model, _patterns(include), _patterns(exclude) or ())
@@ -166,6 +169,8 @@ class _Choice:
         if linear.weight.dtype not in formats.DTYPES:
             allowed = ", ".join(str(dtype).removeprefix("torch.") for dtype in formats.DTYPES)
             return f"its weight is {str(linear.weight.dtype).removeprefix('torch.')}; allowed: {allowed}"
+        if linear.in_features == 0:
+            return "in_features=0; it has no weights"
         if quant_type == "e2m1" and linear.in_features % 16:
             return f"in_features={linear.in_features}; e2m1 needs a multiple of 16"
         return None

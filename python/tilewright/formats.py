@@ -93,10 +93,10 @@ def get_format(name: str) -> Format:
         raise ValueError(f"quant_type={name!r}; allowed: {', '.join(BY_NAME)}") from None
 
 
-def dtype_code(dtype: torch.dtype) -> int:
-    """The number by which the ops know an activation dtype."""
+def dtype_code(dtype: torch.dtype, name: str = "dtype") -> int:
+    """The number by which the ops know an activation dtype; `name` is the argument that an error names."""
     if dtype not in DTYPES:
-        raise ValueError(f"dtype={dtype}; allowed: {', '.join(map(str, DTYPES))}")
+        raise ValueError(f"{name}={dtype}; allowed: {', '.join(map(str, DTYPES))}")
     return DTYPES.index(dtype)
 
 

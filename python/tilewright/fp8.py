@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from . import _ops, formats, reference_fp8
+from . import _checks_fp8, _ops, formats, reference_fp8
 from .reference_fp8 import FP8_TYPES, GRANULARITIES
 
 _gemm_op = torch.ops.tilewright.gemm_fp8.default
@@ -34,11 +34,12 @@ def quantize_fp8(
         raise ValueError(f"granularity={granularity!r}; allowed: {', '.join(GRANULARITIES)}")
     if dtype not in FP8_TYPES:
         raise ValueError(f"dtype={dtype}; allowed: {', '.join(map(str, FP8_TYPES))}")
-    if x.dim() < 1:
-        raise ValueError("x has no dimensions; expected at least 1, [..., K]")
+    _checks_fp8.check_rows("x", x)
     number, fp8_type = GRANULARITIES.index(granularity), FP8_TYPES.index(dtype)
     if granularity == "block128x128" and x.dim() == 3:
-        pairs = [_quantize_op(matrix, number, fp8_type) for matrix in x]
+        if x.shape[0] == 0:
+            raise ValueError("x has 0 matrices; expected at least 1")
+        pairs = [_quantize_op(matrix, number, fp8_type, scale) for matrix in x]
         return torch.stack([codes for codes, _ in pairs]), torch.stack([scales for _, scales in pairs])
     if granularity == "block128x128" and x.dim() != 2:
         raise ValueError(f"x has {x.dim()} dimensions; expected 2 or 3 for block128x128")
@@ -49,10 +50,12 @@ def quantize_fp8(
 
 
 def dequantize_fp8(codes: torch.Tensor, scale: torch.Tensor, *, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Codes [M, K] times the scales that `quantize_fp8` gave, computed in fp32 and rounded once to `dtype`."""
+    """Codes [M, K] times the scales that `quantize_fp8` gave, computed in fp32 and rounded once to `dtype`.
+
+    scale: one value, [M] or [M, 1], [M, ceil(K / 128)], or [ceil(M / 128), ceil(K / 128)]. ValueError for others.
+    """
     formats.dtype_code(dtype)
-    if codes.dim() != 2:
-        raise ValueError(f"codes has {codes.dim()} dimensions; expected 2, [M, K]")
+    _checks_fp8.check_scaled(codes, scale)
     return reference_fp8.dequantize(codes, scale, dtype)
 
 
@@ -73,7 +76,8 @@ def gemm_fp8(
     tensor core, which holds fewer bits. A scale that is NaN or infinite gives what fp32 arithmetic gives. RuntimeError
     names the argument that does not fit, before anything is launched.
     """
-    code = formats.dtype_code(out_dtype)
+    code = formats.dtype_code(out_dtype, "out_dtype")
+    _checks_fp8.check_rows("a", a)
     if a.dim() == 2:
         result: torch.Tensor = _gemm_op(a, b, scale_a, scale_b, bias, code, fast_accum)
         return result
@@ -102,7 +106,7 @@ def gemm_fp8_grouped(
     result is [G, M, N]. Rows of no group hold no defined value. Scales: one value and [G]; [..., M, 1] and [G, N]; or
     [..., M, ceil(K / 128)] and [G, ceil(N / 128), ceil(K / 128)]. bias: [G, N].
     """
-    code = formats.dtype_code(out_dtype)
+    code = formats.dtype_code(out_dtype, "out_dtype")
     result: torch.Tensor = _grouped_op(a, b, scale_a, scale_b, group_ends, group_rows, bias, code, fast_accum)
     return result
 
@@ -121,7 +125,8 @@ def scaled_mm(
 
     Scales: one value each; [M, 1] and [1, N]; or [M, K / 128] and [K / 128, N / 128]. The result is bfloat16 unless
     out_dtype says otherwise (torch's default is the dtype of `self`, which is no result type here). scale_result is for
-    FP8 results and must be None. ValueError for what does not fit.
+    FP8 results and must be None. What does not fit is a ValueError here, or the RuntimeError of `gemm_fp8`, whose a and
+    b are self and mat2 transposed.
     """
     if scale_result is not None:
         raise ValueError("scale_result is given; it must be None: results are float16, bfloat16 or float32")
@@ -161,6 +166,9 @@ def run_linear(
     fast_accum: bool,
 ) -> torch.Tensor:
     """Quantises x [..., K] as `granularity` says and multiplies."""
+    _checks_fp8.check_rows("x", x)
+    if x.shape[-1] != codes.shape[1]:
+        raise RuntimeError(f"the last dimension of x is {x.shape[-1]}; expected in_features={codes.shape[1]}")
     flat = x.reshape(-1, x.shape[-1])
     measured = granularity if input_scale is None else "tensor"
     rows, row_scale = _quantize_op(flat, GRANULARITIES.index(measured), 0, input_scale)

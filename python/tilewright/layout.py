@@ -31,6 +31,9 @@ def prepack(packed: torch.Tensor, n: int, k: int) -> torch.Tensor:
     if packed.dtype != torch.uint8 or packed.numel() != n * k // 2:
         raise ValueError(f"packed is {packed.dtype} of {packed.numel()} elements; expected uint8 of {n * k // 2}")
     if is_prepacked(packed):
+        if tuple(packed.shape) != (n // ROWS, k // K, BLOCK_BYTES):
+            wanted = [n // ROWS, k // K, BLOCK_BYTES]
+            raise ValueError(f"packed is {list(packed.shape)}, prepacked for another weight; expected {wanted}")
         return packed
     # A block is 16 rows x 32 bytes. Lane 4 g + t of a warp multiplies the bytes 4 w + t of the rows g and g + 8.
     blocks = packed.reshape(n // ROWS, 2, 8, k // K, 8, 4)  # [group, half, g, block, w, t]
@@ -42,5 +45,9 @@ def unpack(packed: torch.Tensor) -> torch.Tensor:
     if not is_prepacked(packed):
         return packed
     groups, blocks = packed.shape[:2]
+    if packed.dtype != torch.uint8 or packed.shape[2] != BLOCK_BYTES:
+        raise ValueError(
+            f"packed is {packed.dtype} {list(packed.shape)}; expected uint8 [n / 16, k / 64, {BLOCK_BYTES}]"
+        )
     lanes = packed.reshape(groups, blocks, 8, 4, 2, 8)  # [group, block, g, t, half, w]
     return lanes.permute(0, 4, 2, 1, 5, 3).reshape(-1)

@@ -32,6 +32,8 @@ class _Quantized(torch.nn.Module):
         return self
 
     def _set_bias(self, bias: torch.Tensor | None) -> None:
+        if bias is not None and tuple(bias.shape) != (self.out_features,):
+            raise ValueError(f"bias is {list(bias.shape)}; expected [{self.out_features}]")
         self.register_parameter("bias", None if bias is None else torch.nn.Parameter(bias.detach().clone()))
 
     def extra_repr(self) -> str:
@@ -59,15 +61,22 @@ class LinearFP8(_Quantized):
         *,
         input_scale: torch.Tensor | None = None,
         fast_accum: bool = False,
+        scaling: str | None = None,
     ) -> None:
-        """weight: e4m3 [N, K]. weight_scale: fp32, one value, [N, 1], or [ceil(N / 128), ceil(K / 128)]."""
+        """weight: e4m3 [N, K]. weight_scale: fp32, one value, [N, 1], or [ceil(N / 128), ceil(K / 128)].
+
+        scaling: what the scale's shape stands for; needed only where it stands for several, as [1, 1] can.
+        """
         super().__init__()
         if weight.dtype != torch.float8_e4m3fn or weight.dim() != 2:
             raise ValueError(f"weight is {weight.dtype} {list(weight.shape)}; expected float8_e4m3fn [N, K]")
         self.out_features, self.in_features = weight.shape
-        self.scaling = _scaling(weight, weight_scale)
+        self.scaling = _scaling(weight, weight_scale, scaling, input_scale is not None)
         if input_scale is not None and self.scaling == "block":
             raise ValueError(f"input_scale is given; it must be None for scaling={self.scaling!r}")
+        if input_scale is not None and (input_scale.dtype != torch.float32 or input_scale.numel() != 1):
+            found = f"{input_scale.dtype} {list(input_scale.shape)}"
+            raise ValueError(f"input_scale is {found}; expected one value, torch.float32")
         self.fast_accum = fast_accum
         self.register_buffer("weight", weight)
         self.register_buffer("weight_scale", weight_scale)
@@ -82,7 +91,7 @@ class LinearFP8(_Quantized):
         if scaling not in SCALINGS:
             raise ValueError(f"scaling={scaling!r}; allowed: {', '.join(SCALINGS)}")
         weight, scale = quantize_fp8(linear.weight.detach(), _WEIGHT_GRANULARITY[scaling])
-        return cls(weight, scale, linear.bias, input_scale=input_scale)
+        return cls(weight, scale, linear.bias, input_scale=input_scale, scaling=scaling)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x [..., in_features] -> [..., out_features], in x's dtype."""
@@ -93,19 +102,28 @@ class LinearFP8(_Quantized):
         return f"{super().extra_repr()}, scaling={self.scaling}"
 
 
-def _scaling(weight: torch.Tensor, scale: torch.Tensor) -> str:
+def _scaling(weight: torch.Tensor, scale: torch.Tensor, wanted: str | None, given_input: bool) -> str:
+    """The kind of scaling, which is `wanted` if the scale has a shape of that kind."""
     N, K = weight.shape
+    if wanted is not None and wanted not in SCALINGS:
+        raise ValueError(f"scaling={wanted!r}; allowed: {', '.join(SCALINGS)}")
     if scale.dtype != torch.float32:
         raise ValueError(f"weight_scale is {scale.dtype}; expected float32")
-    if N > 1 and tuple(scale.shape) == (blocks(N), blocks(K)):
-        return "block"
-    if scale.numel() == 1:
-        return "tensor"
-    if tuple(scale.shape) in ((N,), (N, 1)):
-        return "row"
+    shape = tuple(scale.shape)
+    fitting = {
+        "block": shape == (blocks(N), blocks(K)),
+        "tensor": scale.numel() == 1,
+        "row": shape in ((N,), (N, 1)),
+    }
+    if wanted is not None and fitting[wanted]:
+        return wanted
+    if wanted is None and scale.numel() == 1 and (N == 1 or given_input):
+        return "tensor"  # [1, 1] of one row, or beside an input scale
+    if wanted is None and any(fitting.values()):
+        return next(kind for kind, fits in fitting.items() if fits)
     raise ValueError(
         f"weight_scale is {list(scale.shape)} for a weight [{N}, {K}]; expected one value, [{N}, 1] or "
-        f"[{blocks(N)}, {blocks(K)}]"
+        f"[{blocks(N)}, {blocks(K)}]" + ("" if wanted is None else f", as scaling={wanted!r} says")
     )
 
 

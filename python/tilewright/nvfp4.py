@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from . import _ops, formats, reference_nvfp4
+from . import _checks_fp8, _ops, formats, reference_nvfp4
 
 _gemm_op = torch.ops.tilewright.gemm_nvfp4.default
 _quantize_op = torch.ops.tilewright.quantize_nvfp4.default
@@ -38,14 +38,14 @@ def quantize_nvfp4(x: torch.Tensor, *, global_scale: torch.Tensor | None = None)
     and codes are rounded to nearest even and saturate. A group of zeros has the scale zero; one that holds NaN or an
     infinity has the scale NaN and dequantises to NaN.
     """
-    if x.dim() < 1:
-        raise ValueError("x has no dimensions; expected at least 1, [..., K]")
+    _checks_fp8.check_rows("x", x)
     return NVFP4Tensor(*_quantize_op(x.reshape(-1, x.shape[-1]), global_scale))
 
 
 def dequantize_nvfp4(x: NVFP4Tensor, *, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """The values [rows, K] in `dtype`, rounded once."""
+    """The values [rows, K] in `dtype`, rounded once. ValueError for parts that do not fit together."""
     formats.dtype_code(dtype)
+    _checks_fp8.check_nvfp4(x.codes, x.scales, x.global_scale)
     return reference_nvfp4.dequantize(x.codes, x.scales, x.global_scale, dtype)
 
 
@@ -60,6 +60,6 @@ def gemm_nvfp4(
 
     RuntimeError names the argument that does not fit, before anything is launched.
     """
-    code = formats.dtype_code(out_dtype)
+    code = formats.dtype_code(out_dtype, "out_dtype")
     result: torch.Tensor = _gemm_op(a.codes, b.codes, a.scales, b.scales, a.global_scale, b.global_scale, bias, code)
     return result

@@ -115,8 +115,9 @@ def quantize_e2m1(
     else:
         offset = global_scale.reshape(())
     # e4m3 has no infinity and torch's cast turns overflow into NaN: saturate finite scales, keep NaN for the rest.
-    wanted = (amax / formats.E2M1_MAX / offset).clamp_max(formats.E4M3_MAX)
-    wanted = torch.where(torch.isfinite(amax), wanted, float("nan"))
+    wanted = (amax / formats.E2M1_MAX / offset).clamp(-formats.E4M3_MAX, formats.E4M3_MAX)
+    # One NaN for all: what division makes of 0 / 0 has a sign that depends on the machine.
+    wanted = torch.where(torch.isfinite(amax) & ~wanted.isnan(), wanted, float("nan"))
     scales = wanted.to(torch.float8_e4m3fn)
     effective = scales.float() * offset
     codes = _encode_e2m1(rows / _nonzero(effective)[:, None], effective)
