@@ -38,13 +38,21 @@ struct Copies {
   Owned a, b, scale_a, scale_b, bias, limits;
 };
 
+// Bytes from one row to the next. Rows are counted over the groups where those have a row each.
+int64_t row_stride(const View& view, int64_t k) {
+  for (int64_t d = view.dim - 2; d >= 0; --d) {
+    if (view.sizes[d] > 1) return view.strides[d];
+  }
+  return k;
+}
+
 bool walkable(const View& view) {
   const int64_t inner = view.dim - 1;
   if (reinterpret_cast<uintptr_t>(view.data) % kAlignment != 0 || view.strides[inner] != 1) return false;
   for (int64_t d = 0; d < inner; ++d) {
     if (view.sizes[d] > 1 && view.strides[d] % kAlignment != 0) return false;
   }
-  return view.sizes[inner - 1] <= 1 || view.strides[inner - 1] >= view.sizes[inner];
+  return row_stride(view, view.sizes[inner]) >= view.sizes[inner];
 }
 
 // Makes the rows of an operand bytes side by side, each row and matrix 16 bytes aligned; a copy where they are not.
@@ -62,11 +70,6 @@ bool prepare_masked(View& view, Owned& copy) {
   if (!allocate(view, view.dtype, view.sizes, view.dim, copy)) return false;
   if (shim.copy_(copy.get(), view.handle, 0) != 0) return fail("gemm_fp8: copying %s failed", view.name);
   return inspect(view.name, copy.get(), view);
-}
-
-int64_t row_stride(const View& view, int64_t k) {
-  const int64_t d = view.dim - 2;
-  return view.sizes[d] > 1 ? view.strides[d] : k;
 }
 
 void set_scales(const GemmFp8Inputs& in, const GemmFp8Shape& s, GemmFp8Args& args) {
@@ -99,10 +102,10 @@ GemmFp8Args kernel_args(const GemmFp8Inputs& in, const GemmFp8Shape& s, const Fa
   args.n = s.n;
   args.k = s.k;
   args.lda = row_stride(in.a, s.k);
-  args.ldb = row_stride(in.b, s.k);
+  args.ldb = s.n > 1 ? row_stride(in.b, s.k) : s.k;
   args.ldo = s.n;
   set_scales(in, s, args);
-  args.b_group_stride = s.grouping == Grouping::kNone ? 0 : in.b.strides[0];
+  args.b_group_stride = s.groups > 1 ? in.b.strides[0] : 0;
   args.bias_group = s.grouping == Grouping::kNone ? 0 : s.n;
   args.group_ends = static_cast<const int32_t*>(in.group_ends.data);
   args.group_rows = static_cast<const int32_t*>(in.group_rows.data);

@@ -360,6 +360,28 @@ def check_fp8_groups() -> None:
         found = product(stacked, b, scales, scale_b, None, rows, bias, 2)
         for g in range(3):
             torch.testing.assert_close(found[g, : rows[g]], wanted[g])
+    check_single_rows()
+
+
+def check_single_rows() -> None:
+    """Masked groups of one row each: whatever the distance between them, and a row that all groups share."""
+    product = torch.ops.tilewright.gemm_fp8_grouped.default
+    parts = [fp8_problem("row", 1, 24, 256) for _ in range(3)]
+    b, scale_b = torch.stack([part[1] for part in parts]), torch.stack([part[3] for part in parts])
+    scale_a = torch.stack([part[2] for part in parts])
+    apart = torch.zeros(3, 1, 512, dtype=torch.float8_e4m3fn)[..., :256]
+    rows = torch.ones(3, dtype=torch.int32)
+    for g, part in enumerate(parts):
+        apart[g] = part[0]
+    found = product(apart, b, scale_a, scale_b, None, rows, None, 2)
+    torch.testing.assert_close(found, torch.stack([F.linear(part[4], part[5]) for part in parts]))
+    assert last().path == 1
+    shared = apart[:1, 0].as_strided((3, 1, 256), (0, 0, 1))
+    copied = product(shared.contiguous(), b, scale_a, scale_b, None, rows, None, 2)
+    assert torch.equal(product(shared, b, scale_a, scale_b, None, rows, None, 2), copied)
+    # The distance between groups of which there is one says nothing.
+    alone = b[:1].as_strided((1, 24, 256), (7, 256, 1))
+    torch.testing.assert_close(product(apart[:1], alone, scale_a[:1], scale_b[:1], None, rows[:1], None, 2), found[:1])
 
 
 def check_fp8_refusals() -> None:
