@@ -41,7 +41,7 @@ def shape_of(target: Target) -> Shape:
         unit = 64 if target.family == "gemm_nvfp4" else 32
         return Shape(256 * stacked, f.get("nt", 256) * f["cluster"] // 2, kc, f["stages"], unit=unit)
     rows, columns = f["mt"] * f.get("cluster_m", 1), f["nt"] * f.get("cluster_n", 1)
-    unit = {"gemm_4bit": 64, "gemm_fp8": 16, "gemm_nvfp4": 32}[target.family]
+    unit = {"gemm_4bit": 64, "gemm_fp8": 16, "gemm_nvfp4": 64}[target.family]
     return Shape(rows, columns, f["kc"], f["stages"] * split, unit=unit)
 
 
@@ -61,6 +61,23 @@ def small_problems(target: Target) -> list[Problem]:
         rounded = -(-k // multiple) * multiple
         problems.append(Problem(m, n, rounded, target.dtype, words=words))
     return problems
+
+
+WORDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "gemm_4bit": {
+        "quant_type": ("nf4", "fp4", "e2m1"),
+        "layout": ("bitsandbytes", "prepacked"),
+        **dict.fromkeys(("blocksize", "pad", "nested", "bias"), ()),
+    },
+    "gemm_fp8": {
+        "scaling": ("tensor", "row", "block"),
+        "grouping": ("none", "contiguous", "masked"),
+        "a_type": ("e4m3", "e5m2"),
+        **dict.fromkeys(("groups", "fast_accum", "pad", "pad_out", "bias"), ()),
+    },
+    "gemm_nvfp4": dict.fromkeys(("pad_out", "bias"), ()),
+}
+"""The words that a family's problems know, and what each may be; none: a number from 0 on."""
 
 
 def words_of(target: Target) -> list[dict[str, str | int]]:

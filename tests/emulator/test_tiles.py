@@ -48,13 +48,13 @@ DEEP = {
     "fp8-pingpong": (wgmma_fp8(consumers=2, pingpong=1, occupancy=1), Problem(200, 72, 640)),
     "fp8-mma": (mma_fp8(), Problem(70, 72, 400, words={"scaling": "row"})),
     "geforce-nvfp4": (mma_nvfp4(), Problem(70, 61, 1184)),
-    "blackwell-nvfp4": (tcgen05_nvfp4(), Problem(270, 120, 1056)),
+    "blackwell-nvfp4": (tcgen05_nvfp4(), Problem(270, 120, 1088)),
     "blackwell-fp8": (tcgen05_fp8(), Problem(270, 120, 592, words={"scaling": "row"})),
     "blackwell-promoted": (
         tcgen05_fp8(promote=True),
         Problem(270, 120, 640, words={"scaling": "block", "fast_accum": 0}),
     ),
-    "rubin-nvfp4": (rubin_nvfp4(), Problem(530, 250, 800)),
+    "rubin-nvfp4": (rubin_nvfp4(), Problem(530, 250, 832)),
     "rubin-fp8": (
         tcgen05_fp8(SM107, pair="2x1", k_bytes=64, collector_b=True, accumulators=1),
         Problem(530, 120, 592),
@@ -66,9 +66,9 @@ SHALLOW = {
     "wgmma": (wgmma_4bit("f16"), Problem(7, 61, 64, words={"quant_type": "fp4"})),
     "wgmma-split-k": (wgmma_4bit(split_k=2), Problem(16, 64, 192)),
     "fp8": (wgmma_fp8("f16"), Problem(61, 61, 144, words={"a_type": "e5m2", "pad_out": 3})),
-    "blackwell-nvfp4": (tcgen05_nvfp4(nt=256, cluster=4, accumulators=1), Problem(130, 300, 96, words={"pad_out": 3})),
-    "blackwell-ultra-nvfp4": (tcgen05_nvfp4(SM103, k_bytes=48, stages=4), Problem(130, 100, 800)),
-    "rubin-nvfp4": (rubin_nvfp4(nt=256, multicast_32b=True), Problem(300, 300, 288)),
+    "blackwell-nvfp4": (tcgen05_nvfp4(nt=256, cluster=4, accumulators=1), Problem(130, 300, 64, words={"pad_out": 3})),
+    "blackwell-ultra-nvfp4": (tcgen05_nvfp4(SM103, k_bytes=48, stages=4), Problem(130, 100, 832)),
+    "rubin-nvfp4": (rubin_nvfp4(nt=256, multicast_32b=True), Problem(300, 300, 320)),
 }
 CASES = {f"{name}-deep": case for name, case in DEEP.items()} | {
     f"{name}-shallow": case for name, case in SHALLOW.items()
