@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ..ir import Arch, Family
 
 
+_LARGEST = 1 << 14  # of a size of --problem
+
+
 @click.command()
 @click.argument("family", required=False)
 @click.option("--tile", "tiles", multiple=True, help="Only this tile; may be given more than once.")
@@ -57,7 +60,10 @@ def command(
     chosen = pick_family(tree, family)
     archs = [pick_arch(tree, arch)] if arch else list(tree.archs.values())
     outcomes = []
-    for target in _targets(chosen, tiles, archs, dtype):
+    targets = _targets(chosen, tiles, archs, dtype)
+    if not targets:
+        fail(f"no tile of {chosen.name} runs on {archs[0].name}.")
+    for target in targets:
         for problem in _problems(target, problems, words, exact):
             try:
                 outcome = run_schedules(target, problem, schedules, seed)
@@ -96,14 +102,16 @@ def _targets(family: Family, names: tuple[str, ...], archs: list[Arch], dtype: s
 def _problems(target: Target, texts: tuple[str, ...], words: tuple[str, ...], exact: bool) -> list[Problem]:
     from dataclasses import replace
 
-    from ..emulate.problems import small_problems
+    from ..emulate.problems import WORDS, small_problems
 
     given: dict[str, str | int] = {}
     for text in words:
         name, equals, word = text.partition("=")
         if not equals or not name:
             fail(f"'{text}' is no word of a problem.", "write NAME=WORD, e.g. quant_type=fp4")
-        given[name] = int(word) if word.lstrip("-").isdigit() else word
+        known = WORDS[target.family]
+        choices = known[pick("word", name, known)]
+        given[name] = pick(name, word, choices) if choices else _number(name, word)
     found = small_problems(target)
     if texts:
         found = [replace(found[0], m=m, n=n, k=k) for m, n, k in map(_sizes, texts)]
@@ -111,11 +119,19 @@ def _problems(target: Target, texts: tuple[str, ...], words: tuple[str, ...], ex
     return [replace(problem, values=values, words={**problem.words, **given}) for problem in found]
 
 
+def _number(name: str, word: str) -> int:
+    if not word.isdecimal() or len(word) > 4:
+        fail(f"{name}={word}: a number from 0 to 9999 is expected.")
+    return int(word)
+
+
 def _sizes(text: str) -> tuple[int, int, int]:
     parts = text.split(",")
-    if len(parts) != 3 or not all(part.strip().isdigit() for part in parts):
+    if len(parts) != 3 or not all(part.strip().isdecimal() and len(part) < 20 for part in parts):
         fail(f"'{text}' is no problem.", "write M,N,K, e.g. 37,256,512")
     m, n, k = (int(part) for part in parts)
+    if not all(1 <= size <= _LARGEST for size in (m, n, k)):
+        fail(f"'{text}': M, N and K are 1 to {_LARGEST}; every byte of them is emulated.")
     return m, n, k
 
 

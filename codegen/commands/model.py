@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ..throughput import Prediction
 
 
+# Every tile of a problem is walked: past this that takes minutes.
+_LARGEST = 1 << 16
+
+
 @click.command()
 @click.argument("family")
 @click.option("--arch", "name", required=True, help="The chip; its profile needs `figures`.")
@@ -49,8 +53,10 @@ def command(
 
 def _problem(text: str) -> tuple[int, int, int]:
     parts = text.split(",")
-    if len(parts) != 3 or not all(p.strip().isdecimal() and int(p) > 0 for p in parts):
+    if len(parts) != 3 or not all(p.strip().isdecimal() and len(p) < 20 and int(p) > 0 for p in parts):
         fail(f"--problem '{text}': three positive numbers M,N,K are expected.")
+    if any(int(p) > _LARGEST for p in parts):
+        fail(f"--problem '{text}': M, N and K are at most {_LARGEST}.")
     m, n, k = (int(p) for p in parts)
     return m, n, k
 

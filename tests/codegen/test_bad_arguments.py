@@ -52,6 +52,24 @@ def test_one_error_and_nothing_changed(folder: Path, words: str, code: int, text
     assert left == {p.relative_to(TOY): p.read_bytes() for p in TOY.rglob("*.yaml")}
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("emulate gemm_fp8 --problem 0,0,0", "M, N and K are 1 to 16384"),
+        ("emulate gemm_fp8 --problem 9999999,1,1", "M, N and K are 1 to 16384"),
+        ("emulate gemm_fp8 --problem \u00b2,1,1", "is no problem"),
+        ("emulate gemm_fp8 --word scaling=nope", "there is no scaling 'nope'"),
+        ("emulate gemm_fp8 --word nope=3", "there is no word 'nope'"),
+        ("emulate gemm_fp8 --word bias=--3", "bias=--3: a number from 0 to 9999 is expected"),
+        ("emulate gemm_fp8 --arch sm80", "no tile of gemm_fp8 runs on sm80"),
+        ("model gemm_fp8 --arch sm100 --problem 99999999,1,1", "M, N and K are at most 65536"),
+        (f"model gemm_fp8 --arch sm100 --problem {'9' * 5000},1,1", "three positive numbers M,N,K are expected"),
+    ],
+)
+def test_problems_that_cannot_be_run(words: str, text: str) -> None:
+    assert text in _run(*words.split(), "--specs", str(ROOT / "specs"), cwd=ROOT, code=1)
+
+
 def test_a_claim_asked_for_by_name_is_not_passed_over_in_silence(folder: Path) -> None:
     pytest.importorskip("z3")
     assert "skipped" in _run("prove", "--claim", "only-archs-change sm80", cwd=folder, code=2)
