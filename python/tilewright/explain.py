@@ -77,6 +77,8 @@ def explain(
     num_sms = tree.archs[arch].profile.sm_counts[0] if num_sms is None else num_sms
     fmt = formats.get_format(quant_type)
     formats.dtype_code(dtype)
+    if family == FAMILY and blocksize is not None and blocksize not in fmt.blocksizes:
+        raise ValueError(f"blocksize={blocksize}; allowed for {quant_type}: {', '.join(map(str, fmt.blocksizes))}")
     problem: dict[str, int | str] = {
         "M": M,
         "N": N,

@@ -72,6 +72,11 @@ REFUSALS: list[tuple[str, Callable[[], object], str]] = [
         lambda: tilewright.convert(torch.nn.Sequential(torch.nn.Linear(32, 32)), format="fp8", prepack=True),
         "prepack is given; it is an option of format='4bit'",
     ),
+    (
+        "blocksize to explain",
+        lambda: tilewright.explain(16, 64, 64, arch="sm90", blocksize=33),
+        "blocksize=33; allowed",
+    ),
     ("a NUL in a path", lambda: tilewright.load_tuned("a\0b"), "embedded null byte"),
 ]
 
