@@ -114,7 +114,7 @@ def gemm_grouped(
     """One product a group. Rows of no group are zero. The ends or counts are read back to the host."""
     groups, N = b.shape[0], b.shape[1]
     out = a.new_zeros((*a.shape[:-1], N), dtype=out_dtype)
-    limits = [int(value) for value in (rows if ends is None else ends).tolist()]  # type: ignore[union-attr]
+    limits = [int(value) for value in (rows if ends is None else ends).reshape(-1).tolist()]  # type: ignore[union-attr]
     first = 0
     for group in range(groups):
         own = None if bias is None else bias[group]

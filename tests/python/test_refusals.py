@@ -179,3 +179,11 @@ def test_a_pipe_is_no_tuned_table(tmp_path: Path) -> None:
 def test_a_path_that_cannot_be_encoded_is_no_tuned_table() -> None:
     with pytest.raises(tilewright.TunedTableError, match="surrogates"):
         tilewright.load_tuned("\ud800")
+
+
+def test_ends_of_groups_may_stand_in_a_column() -> None:
+    weights, scales = tilewright.quantize_fp8(torch.randn(2, 24, 512).flatten(0, 1))
+    rest = (CODES, weights.view(2, 24, 512), SCALE, scales.view(2, 24))
+    ends = torch.tensor([1, 4], dtype=torch.int32)
+    wanted = tilewright.gemm_fp8_grouped(*rest, group_ends=ends)
+    assert torch.equal(tilewright.gemm_fp8_grouped(*rest, group_ends=ends[:, None]), wanted)
