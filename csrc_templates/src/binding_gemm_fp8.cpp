@@ -2,6 +2,7 @@
 
 #include <cinttypes>
 #include <cstdio>
+#include <initializer_list>
 
 #include "binding_checks.h"
 #include "binding_family.h"
@@ -146,22 +147,30 @@ bool run_custom(GemmFp8Inputs& in, const GemmFp8Shape& s, FamilyCall<Fp8Family>&
   return error == cudaSuccess || recover(error, call, in.a, s.rows);
 }
 
-Handle again(const View& view) {
-  Handle handle = nullptr;
-  if (view.present()) shim.new_tensor_handle(view.handle, &handle);
-  return handle;
+// A handle of its own for each tensor that is present; the call takes them over.
+bool again(std::initializer_list<const View*> views, Handle* handles) {
+  for (const View* view : views) {
+    Handle handle = nullptr;
+    if (view->present() && shim.new_tensor_handle(view->handle, &handle) != 0) {
+      return fail("gemm_fp8: %s could not be referenced", view->name);
+    }
+    *handles++ = handle;
+  }
+  return true;
 }
 
 StableIValue value(Handle handle) { return reinterpret_cast<StableIValue>(handle); }
 
 bool run_fallback(const GemmFp8Inputs& in, const GemmFp8Shape& s, Owned& out) {
-  StableIValue stack[9] = {value(again(in.a)), value(again(in.b)), value(again(in.scale_a)), value(again(in.scale_b))};
+  Handle own[7];
+  if (!again({&in.a, &in.b, &in.scale_a, &in.scale_b, &in.group_ends, &in.group_rows, &in.bias}, own)) return false;
+  StableIValue stack[9] = {value(own[0]), value(own[1]), value(own[2]), value(own[3])};
   int used = 4;
   if (s.grouping != Grouping::kNone) {
-    stack[used++] = wrap_optional(again(in.group_ends));
-    stack[used++] = wrap_optional(again(in.group_rows));
+    stack[used++] = wrap_optional(own[4]);
+    stack[used++] = wrap_optional(own[5]);
   }
-  stack[used++] = wrap_optional(again(in.bias));
+  stack[used++] = wrap_optional(own[6]);
   stack[used++] = static_cast<StableIValue>(in.out_dtype);
   stack[used++] = in.fast_accum ? 1 : 0;
   const bool grouped = s.grouping != Grouping::kNone;
