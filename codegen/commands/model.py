@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 # Every tile of a problem is walked: past this that takes minutes.
-_LARGEST = 1 << 16
+_LARGEST = 1 << 17
 
 
 @click.command()
@@ -34,6 +34,7 @@ def command(
 
     Nothing is measured: the prediction rests on the figures of the arch profile, and says which of them are assumed.
     """
+    from ..resources import is_legal
     from ..throughput import rank
 
     tree = load_or_exit(specs)
@@ -41,7 +42,8 @@ def command(
     tiles = {t.id: t for t in pick_family(tree, family).tiles if t.engine == "tcgen05"}
     if not tiles:
         fail(f"{family} has no tcgen05 tile.")
-    chosen = [tiles[pick("tcgen05 tile", i, tiles)] for i in ids] or list(tiles.values())
+    chosen = [tiles[pick("tcgen05 tile", i, tiles)] for i in ids]
+    chosen = chosen or [t for t in tiles.values() if is_legal(arch.profile, t)]
     found = {}
     for tile in chosen:
         for label, model in _varied(tile, variations):
@@ -95,14 +97,13 @@ def _predict(arch: Arch, tile: Tcgen05Tile, size: tuple[int, int, int]) -> Predi
     from ..models.tiles import Tcgen05Tile
     from ..throughput import predict, tile_shape
 
-    figures, tmem = arch.profile.figures, arch.profile.tmem
-    if figures is None or tmem is None:
+    figures = arch.profile.figures
+    if figures is None:
         fail(f"{arch.name} has no `figures` to predict from.")
     if tile.dtype not in figures.mma_flops_per_clock:
         fail(f"the figures of {arch.name} say nothing about {tile.dtype}.")
     smem = ENGINE_NEEDS[Tcgen05Tile].needs(tile).smem_bytes
-    shape = tile_shape(tile, tmem.exclusive_columns or tmem.columns)
-    return predict(shape, size, figures, arch.profile.sm_counts[0], smem)
+    return predict(tile_shape(tile), size, figures, arch.profile.sm_counts[0], smem)
 
 
 def _row(label: str, p: Prediction) -> dict[str, Any]:

@@ -98,8 +98,8 @@ def _same(one: Prediction, other: Prediction) -> bool:
 
 
 def _transfer(shape: TileShape, chip: Figures) -> float:
-    """Clocks of a stage on its way: out of L2, where a cluster reads B once, and into shared memory."""
-    out_of_l2 = (shape.bytes_a + shape.bytes_b / shape.pairs) / chip.l2_bytes_per_clock
+    """Clocks of a stage on its way: out of L2, where a cluster reads A once, and into shared memory."""
+    out_of_l2 = (shape.bytes_a / shape.pairs + shape.bytes_b) / chip.l2_bytes_per_clock
     return max(out_of_l2, (shape.bytes_a + shape.bytes_b) / chip.smem_bytes_per_clock)
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..engine_needs import ENGINE_NEEDS, tcgen05_stage
+from ..engine_needs import tcgen05_stage
 from ..models.tiles import Tcgen05Tile
 
 PAIR_ROWS = 256
 """Rows of the output that a CTA pair computes with one accumulator."""
-PAIR_COLUMNS = 256
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class TileShape:
     step_bytes: int
     """Bytes along K that one MMA step consumes."""
     pairs: int
-    """CTA pairs of a cluster; they stand along M and share B."""
+    """CTA pairs of a cluster; they lie along N and share A."""
     supergroup: int
     """Rows of tiles that the rasterisation walks down before it moves along N."""
     early_a: bool
@@ -43,22 +42,22 @@ class TileShape:
         return self.rows * self.columns * self.k
 
 
-def tile_shape(tile: Tcgen05Tile, columns: int, supergroup: int | None = None) -> TileShape:
-    """The shape of a spec's tile; `columns` is the tensor memory that a block can have on the chip."""
+def tile_shape(tile: Tcgen05Tile) -> TileShape:
+    """The shape of a spec's tile."""
     stacked = 2 if tile.pair == "2x1" else 1
-    stage, need = tcgen05_stage(tile), ENGINE_NEEDS[Tcgen05Tile].needs(tile)
+    stage = tcgen05_stage(tile)
     return TileShape(
         dtype=tile.dtype,
         rows=PAIR_ROWS * stacked,
-        columns=PAIR_COLUMNS,
+        columns=tile.nt,
         k=stage.k,
         bytes_a=stage.bytes_a,
         bytes_b=stage.bytes_b,
-        bytes_out=PAIR_ROWS // 2 * stacked * PAIR_COLUMNS * 2,
+        bytes_out=PAIR_ROWS // 2 * stacked * tile.nt * 2,
         stages=tile.stages,
         step_bytes=tile.k_bytes,
         pairs=max(1, tile.cluster // 2),
-        supergroup=supergroup or getattr(tile, "supergroup", None) or 1,
+        supergroup=tile.supergroup,
         early_a=tile.early_a_release,
-        buffered=2 * need.tmem_columns <= columns,
+        buffered=tile.accumulators > 1,
     )

@@ -22,12 +22,13 @@ class Traffic:
     miss_b: float
 
 
-def rasterise(rows: int, columns: int, supergroup: int) -> Iterator[tuple[int, int]]:
-    """Tiles (row, column) in launch order: down `supergroup` rows, then one column on."""
+def rasterise(rows: int, columns: int, supergroup: int, pairs: int) -> Iterator[tuple[int, int]]:
+    """Tiles (row, column) in launch order: `pairs` columns of a cluster, down `supergroup` rows, then clusters along N."""
     for top in range(0, rows, supergroup):
-        for column in range(columns):
+        for first in range(0, columns, pairs):
             for row in range(top, min(top + supergroup, rows)):
-                yield row, column
+                for column in range(first, min(first + pairs, columns)):
+                    yield row, column
 
 
 def traffic(shape: TileShape, problem: tuple[int, int, int], sms: int, l2_bytes: float) -> Traffic:
@@ -39,7 +40,7 @@ def traffic(shape: TileShape, problem: tuple[int, int, int], sms: int, l2_bytes:
     m, n, k = problem
     rows, columns = -(-m // shape.rows), -(-n // shape.columns)
     panel = {"a": 2 * shape.bytes_a * -(-k // shape.k), "b": 2 * shape.bytes_b * -(-k // shape.k)}
-    tiles = list(rasterise(rows, columns, shape.supergroup * shape.pairs))
+    tiles = list(rasterise(rows, columns, shape.supergroup, shape.pairs))
     slots = max(1, sms // 2)
     cache: OrderedDict[tuple[str, int], int] = OrderedDict()
     seen = {"a": 0, "b": 0}

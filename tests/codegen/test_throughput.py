@@ -29,7 +29,7 @@ PUBLISHED = {
 
 
 def _tile(dtype: str, stages: int, **fields: Any) -> Tcgen05Tile:
-    usual: dict[str, Any] = {"pair": "2x1", "cluster": 8, "k_bytes": 64}
+    usual: dict[str, Any] = {"pair": "2x1", "cluster": 8, "k_bytes": 64, "supergroup": 6}
     return Tcgen05Tile(id="t", dtype=dtype, stages=stages, **{**usual, **fields})
 
 
@@ -37,7 +37,7 @@ def _predict(tile: Tcgen05Tile, problem: tuple[int, int, int] = SQUARE, figures:
     chip = figures or RUBIN.figures
     assert chip is not None
     smem = ENGINE_NEEDS[Tcgen05Tile].needs(tile).smem_bytes
-    return predict(tile_shape(tile, 576, supergroup=6), problem, chip, 224, smem)
+    return predict(tile_shape(tile), problem, chip, 224, smem)
 
 
 @pytest.mark.parametrize(("dtype", "stages"), PUBLISHED)
@@ -90,7 +90,7 @@ def test_an_early_a_release_shortens_the_round() -> None:
 
 
 def test_a_panel_is_read_once_while_it_stays_in_l2() -> None:
-    shape = tile_shape(_tile("fp8", 5), 576, supergroup=1)
+    shape = tile_shape(_tile("fp8", 5, supergroup=1))
     problem = (512 * shape.pairs, 256 * 40, 1024)
     panels = 2 * 1024 // 128 * (shape.bytes_a * shape.pairs + shape.bytes_b * 40)
     large = traffic(shape, problem, 16, 1e12)

@@ -90,6 +90,7 @@ TILES = (
     PairTile("nvfp4-1x1-k128-c2", "gemm_nvfp4", RUBIN, k_bytes=64, accumulators=2),
     PairTile("nvfp4-2x1-k128-c2", "gemm_nvfp4", RUBIN, pair="2x1", k_bytes=64, stages=4, collector_b=True),
     PairTile("nvfp4-2x1-k128-c4", "gemm_nvfp4", RUBIN, pair="2x1", k_bytes=64, stages=5, cluster=4, collector_b=True),
+    PairTile("nvfp4-2x1-k128-c8", "gemm_nvfp4", RUBIN, pair="2x1", k_bytes=64, stages=5, cluster=8, collector_b=True),
     PairTile(
         "nvfp4-2x1-k128-c4-early", "gemm_nvfp4", RUBIN, pair="2x1", k_bytes=64, stages=5, cluster=4,
         rings="split", collector_b=True, early_a_release=True,
@@ -100,7 +101,8 @@ TILES = (
     ),
     PairTile("fp8-1x1-k64-c2", "gemm_fp8", RUBIN, k_bytes=64, stages=6, accumulators=2),
     PairTile("fp8-2x1-k64-c2", "gemm_fp8", RUBIN, pair="2x1", k_bytes=64, stages=5, collector_b=True),
-    PairTile("fp8-2x1-k64-c4", "gemm_fp8", RUBIN, pair="2x1", k_bytes=64, stages=6, cluster=4, collector_b=True),
+    PairTile("fp8-2x1-k64-c4", "gemm_fp8", RUBIN, pair="2x1", k_bytes=64, stages=5, cluster=4, collector_b=True),
+    PairTile("fp8-2x1-k64-c8", "gemm_fp8", RUBIN, pair="2x1", k_bytes=64, stages=5, cluster=8, collector_b=True),
     PairTile(
         "fp8-2x1-k64-c8-split", "gemm_fp8", RUBIN, pair="2x1", k_bytes=64, stages=6, cluster=8,
         rings="split", collector_b=True, multicast_32b=True,

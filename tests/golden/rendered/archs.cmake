@@ -126,10 +126,12 @@ set(TILEWRIGHT_GROUP_g107a_SOURCES
   gemm_fp8/Tile_t1_n256_k64.cu
   gemm_fp8/Tile_t2_c2_k64.cu
   gemm_fp8/Tile_t2_c4_k64.cu
+  gemm_fp8/Tile_t2_c8_k64.cu
   gemm_nvfp4/Tile_t1_n256_k64.cu
   gemm_nvfp4/Tile_t2_c2_k64.cu
   gemm_nvfp4/Tile_t2_c4_k64.cu
-  gemm_nvfp4/Tile_t2_c4_k64_early.cu
+  gemm_nvfp4/Tile_t2_c8_k64.cu
+  gemm_nvfp4/Tile_t2_c8_k64_early.cu
 )
 set(TILEWRIGHT_GROUP_g120f_121a_ARCHITECTURES 120f-real 121a-real)
 set(TILEWRIGHT_GROUP_g120f_121a_SOURCES

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "65bdb5692a17bf57e2584daf51463ae88c2f113fc066068c39f90355f878c122";
+const char* const kSpecDigest = "654e3c439acf36371ed9f55b8ea12d65379b3446513e860622bfe509f6998e0c";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_fp8 {
 
-const char* const kSpecDigest = "65bdb5692a17bf57e2584daf51463ae88c2f113fc066068c39f90355f878c122";
+const char* const kSpecDigest = "654e3c439acf36371ed9f55b8ea12d65379b3446513e860622bfe509f6998e0c";
 
 cudaError_t launch_d8x2_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x2_bf16(const GemmFp8Args& args, cudaStream_t stream);
@@ -125,6 +125,9 @@ cudaError_t launch_t2_c2_k64_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_t2_c4_k64_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_t2_c4_k64_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_t2_c4_k64_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_t2_c8_k64_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_t2_c8_k64_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_t2_c8_k64_f32(const GemmFp8Args& args, cudaStream_t stream);
 
 cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] const GemmFp8Args& args,
                    [[maybe_unused]] cudaStream_t stream) {
@@ -323,6 +326,11 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kF16) return launch_t2_c4_k64_f16(args, stream);
       if (dtype == DType::kBf16) return launch_t2_c4_k64_bf16(args, stream);
       if (dtype == DType::kF32) return launch_t2_c4_k64_f32(args, stream);
+      break;
+    case Tile::kT2_c8_k64:
+      if (dtype == DType::kF16) return launch_t2_c8_k64_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_t2_c8_k64_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_t2_c8_k64_f32(args, stream);
       break;
   }
   return cudaErrorSymbolNotFound;

@@ -2,7 +2,7 @@
 """Decisions of gemm_fp8 as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("d8x2", "d8x4", "d8x4-small", "d8x8-pair", "d8x8", "d8x8-long", "d16x2", "d16x4-small", "16x64-128", "16x64-128-deep", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-s2", "f16x64-128", "p16x64-128-s2", "p16x64-128", "f32x64-128", "p32x64-128", "f64x64-128", "p64x64-128-s2", "p64x64-128", "p64x128-128-s2", "f128x64-128-s2", "f128x64-128", "f128x128-128", "p128x128-128", "p128x192-128", "f256x128-128", "f256x128-128-n", "p256x128-128", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", )
+TILES = ("d8x2", "d8x4", "d8x4-small", "d8x8-pair", "d8x8", "d8x8-long", "d16x2", "d16x4-small", "16x64-128", "16x64-128-deep", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-s2", "f16x64-128", "p16x64-128-s2", "p16x64-128", "f32x64-128", "p32x64-128", "f64x64-128", "p64x64-128-s2", "p64x64-128", "p64x128-128-s2", "f128x64-128-s2", "f128x64-128", "f128x128-128", "p128x128-128", "p128x192-128", "f256x128-128", "f256x128-128-n", "p256x128-128", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c8-k64", )
 LAYERS = ("path", "engine", "decode_tile", "mma_tile", "wgmma_tile", "tcgen05_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "dtype", "scaling", "accumulation", "grouping", )
 RULES = (
@@ -62,6 +62,7 @@ RULES = (
     "promoted-large",
     "promoted",
     "t-promote",
+    "rubin-2x1-c8",
     "rubin-2x1-c4",
     "rubin-2x1",
     "rubin-1x1",
@@ -262,28 +263,33 @@ def decide_tcgen05_tile(arch, M, N, num_sms, scaling):
     tiles_128 = ((M + 255) // 256) * ((N + 127) // 128)
     tiles_256 = ((M + 255) // 256) * blocks_256
     tiles_512 = ((M + 511) // 512) * blocks_256
+    large = tiles_512 * 4 >= num_sms * 3
+    twos = (blocks_256 % 2 == 0 or blocks_256 >= 16)
+    fours = (blocks_256 % 4 == 0 or blocks_256 >= 32)
     # blocks
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if scaling == 2:  # t-promote
             return 35, 55
     # rubin
     if arch in ("sm107", ):
-        if tiles_512 * 2 >= num_sms * 4:  # rubin-2x1-c4
-            return 38, 56
-        if tiles_512 * 2 >= num_sms:  # rubin-2x1
-            return 37, 57
+        if tiles_512 * 2 >= num_sms * 8 and fours:  # rubin-2x1-c8
+            return 39, 56
+        if large and twos:  # rubin-2x1-c4
+            return 38, 57
+        if large:  # rubin-2x1
+            return 37, 58
         if tiles_256 * 2 >= num_sms:  # rubin-1x1
-            return 36, 58
+            return 36, 59
     # rest
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if tiles_256 * 2 >= num_sms * 4:  # t-c4
-            return 34, 59
+            return 34, 60
         if tiles_256 * 2 >= num_sms:  # t-n256
-            return 33, 60
+            return 33, 61
         if tiles_128 * 2 >= num_sms:  # t-n128
-            return 32, 61
+            return 32, 62
         if True:  # t-n64
-            return 31, 62
+            return 31, 63
     return -1, -1
 
 

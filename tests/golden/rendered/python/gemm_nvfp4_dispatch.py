@@ -2,7 +2,7 @@
 """Decisions of gemm_nvfp4 as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("16x64-256", "32x128-256", "64x64-256", "64x128-256", "128x128-256", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-n256-k96", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c4-k64-early", )
+TILES = ("16x64-256", "32x128-256", "64x64-256", "64x128-256", "128x128-256", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-n256-k96", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c8-k64", "t2-c8-k64-early", )
 LAYERS = ("path", "engine", "mma_tile", "tcgen05_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "dtype", )
 RULES = (
@@ -18,6 +18,7 @@ RULES = (
     "mma-medium",
     "mma-small",
     "rubin-2x1-early",
+    "rubin-2x1-c8",
     "rubin-2x1-c4",
     "rubin-2x1",
     "rubin-1x1",
@@ -101,30 +102,35 @@ def decide_tcgen05_tile(arch, M, N, num_sms):
     tiles_128 = ((M + 255) // 256) * ((N + 127) // 128)
     tiles_256 = ((M + 255) // 256) * blocks_256
     tiles_512 = ((M + 511) // 512) * blocks_256
+    large = tiles_512 * 4 >= num_sms * 3
+    twos = (blocks_256 % 2 == 0 or blocks_256 >= 16)
+    fours = (blocks_256 % 4 == 0 or blocks_256 >= 32)
     # rubin
     if arch in ("sm107", ):
         if M >= 65_536 and N >= 65_536:  # rubin-2x1-early
-            return 13, 11
-        if tiles_512 * 2 >= num_sms * 4:  # rubin-2x1-c4
-            return 12, 12
-        if tiles_512 * 2 >= num_sms:  # rubin-2x1
-            return 11, 13
+            return 14, 11
+        if tiles_512 * 2 >= num_sms * 8 and fours:  # rubin-2x1-c8
+            return 13, 12
+        if large and twos:  # rubin-2x1-c4
+            return 12, 13
+        if large:  # rubin-2x1
+            return 11, 14
         if tiles_256 * 2 >= num_sms:  # rubin-1x1
-            return 10, 14
+            return 10, 15
     # ultra
     if arch in ("sm103", ):
         if tiles_256 * 2 >= num_sms:  # ultra-k96
-            return 9, 15
+            return 9, 16
     # rest
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if tiles_256 * 2 >= num_sms * 4:  # t-c4
-            return 8, 16
+            return 8, 17
         if tiles_256 * 2 >= num_sms:  # t-n256
-            return 7, 17
+            return 7, 18
         if tiles_128 * 2 >= num_sms:  # t-n128
-            return 6, 18
+            return 6, 19
         if True:  # t-n64
-            return 5, 19
+            return 5, 20
     return -1, -1
 
 

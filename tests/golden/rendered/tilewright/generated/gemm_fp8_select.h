@@ -141,8 +141,9 @@ enum class Tile : int {
   kT1_n256_k64 = 36,
   kT2_c2_k64 = 37,
   kT2_c4_k64 = 38,
+  kT2_c8_k64 = 39,
 };
-inline constexpr int kTileCount = 39;
+inline constexpr int kTileCount = 40;
 
 struct TileInfo {
   const char* name;
@@ -190,6 +191,7 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"t1-n256-k64", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
     {"t2-c2-k64", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
     {"t2-c4-k64", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
+    {"t2-c8-k64", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
 };
 
 inline const char* tile_name(Tile tile) { return kTiles[static_cast<int>(tile)].name; }
@@ -249,7 +251,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 63;
+inline constexpr int kRuleCount = 64;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -309,6 +311,7 @@ inline const char* rule_id(int rule) {
       "promoted-large",
       "promoted",
       "t-promote",
+      "rubin-2x1-c8",
       "rubin-2x1-c4",
       "rubin-2x1",
       "rubin-1x1",
@@ -617,6 +620,9 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   [[maybe_unused]] const int64_t tiles_128 = ((M + 255) / 256) * ((N + 127) / 128);
   [[maybe_unused]] const int64_t tiles_256 = ((M + 255) / 256) * blocks_256;
   [[maybe_unused]] const int64_t tiles_512 = ((M + 511) / 512) * blocks_256;
+  [[maybe_unused]] const bool large = tiles_512 * 4 >= num_sms * 3;
+  [[maybe_unused]] const bool twos = (blocks_256 % 2 == 0 || blocks_256 >= 16);
+  [[maybe_unused]] const bool fours = (blocks_256 % 4 == 0 || blocks_256 >= 32);
   // blocks: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (scaling == 2 /* block */) {  // t-promote
@@ -626,35 +632,39 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   }
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
-    if (tiles_512 * 2 >= num_sms * 4) {  // rubin-2x1-c4
+    if (tiles_512 * 2 >= num_sms * 8 && fours) {  // rubin-2x1-c8
       rule = 56;
+      return 39;
+    }
+    if (large && twos) {  // rubin-2x1-c4
+      rule = 57;
       return 38;
     }
-    if (tiles_512 * 2 >= num_sms) {  // rubin-2x1
-      rule = 57;
+    if (large) {  // rubin-2x1
+      rule = 58;
       return 37;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
-      rule = 58;
+      rule = 59;
       return 36;
     }
   }
   // rest: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
-      rule = 59;
+      rule = 60;
       return 34;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 60;
+      rule = 61;
       return 33;
     }
     if (tiles_128 * 2 >= num_sms) {  // t-n128
-      rule = 61;
+      rule = 62;
       return 32;
     }
     if (true) {  // t-n64
-      rule = 62;
+      rule = 63;
       return 31;
     }
   }
@@ -842,6 +852,8 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
     case Tile::kT2_c2_k64:
       return K % 16 == 0 && scaling != 2 /* block */;
     case Tile::kT2_c4_k64:
+      return K % 16 == 0 && scaling != 2 /* block */;
+    case Tile::kT2_c8_k64:
       return K % 16 == 0 && scaling != 2 /* block */;
   }
   return false;

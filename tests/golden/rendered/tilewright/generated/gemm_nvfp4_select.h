@@ -111,9 +111,10 @@ enum class Tile : int {
   kT1_n256_k64 = 10,
   kT2_c2_k64 = 11,
   kT2_c4_k64 = 12,
-  kT2_c4_k64_early = 13,
+  kT2_c8_k64 = 13,
+  kT2_c8_k64_early = 14,
 };
-inline constexpr int kTileCount = 14;
+inline constexpr int kTileCount = 15;
 
 struct TileInfo {
   const char* name;
@@ -135,7 +136,8 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"t1-n256-k64", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
     {"t2-c2-k64", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
     {"t2-c4-k64", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
-    {"t2-c4-k64-early", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
+    {"t2-c8-k64", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
+    {"t2-c8-k64-early", static_cast<int>(Engine::k_tcgen05), 0x80u, 0x7u},
 };
 
 inline const char* tile_name(Tile tile) { return kTiles[static_cast<int>(tile)].name; }
@@ -180,7 +182,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 20;
+inline constexpr int kRuleCount = 21;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -196,6 +198,7 @@ inline const char* rule_id(int rule) {
       "mma-medium",
       "mma-small",
       "rubin-2x1-early",
+      "rubin-2x1-c8",
       "rubin-2x1-c4",
       "rubin-2x1",
       "rubin-1x1",
@@ -295,48 +298,55 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   [[maybe_unused]] const int64_t tiles_128 = ((M + 255) / 256) * ((N + 127) / 128);
   [[maybe_unused]] const int64_t tiles_256 = ((M + 255) / 256) * blocks_256;
   [[maybe_unused]] const int64_t tiles_512 = ((M + 511) / 512) * blocks_256;
+  [[maybe_unused]] const bool large = tiles_512 * 4 >= num_sms * 3;
+  [[maybe_unused]] const bool twos = (blocks_256 % 2 == 0 || blocks_256 >= 16);
+  [[maybe_unused]] const bool fours = (blocks_256 % 4 == 0 || blocks_256 >= 32);
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (M >= 65536 && N >= 65536) {  // rubin-2x1-early
       rule = 11;
+      return 14;
+    }
+    if (tiles_512 * 2 >= num_sms * 8 && fours) {  // rubin-2x1-c8
+      rule = 12;
       return 13;
     }
-    if (tiles_512 * 2 >= num_sms * 4) {  // rubin-2x1-c4
-      rule = 12;
+    if (large && twos) {  // rubin-2x1-c4
+      rule = 13;
       return 12;
     }
-    if (tiles_512 * 2 >= num_sms) {  // rubin-2x1
-      rule = 13;
+    if (large) {  // rubin-2x1
+      rule = 14;
       return 11;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
-      rule = 14;
+      rule = 15;
       return 10;
     }
   }
   // ultra: sm103
   if ((arch & 0x40u) != 0) {
     if (tiles_256 * 2 >= num_sms) {  // ultra-k96
-      rule = 15;
+      rule = 16;
       return 9;
     }
   }
   // rest: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
-      rule = 16;
+      rule = 17;
       return 8;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 17;
+      rule = 18;
       return 7;
     }
     if (tiles_128 * 2 >= num_sms) {  // t-n128
-      rule = 18;
+      rule = 19;
       return 6;
     }
     if (true) {  // t-n64
-      rule = 19;
+      rule = 20;
       return 5;
     }
   }
@@ -458,7 +468,9 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
       return K % 64 == 0;
     case Tile::kT2_c4_k64:
       return K % 64 == 0;
-    case Tile::kT2_c4_k64_early:
+    case Tile::kT2_c8_k64:
+      return K % 64 == 0;
+    case Tile::kT2_c8_k64_early:
       return K % 64 == 0;
   }
   return false;

@@ -11,7 +11,7 @@ struct Tile_t2_c4_k64 {
   static constexpr char kPair[] = "2x1";
   static constexpr int kNt = 256;
   static constexpr int kCluster = 4;
-  static constexpr int kStages = 6;
+  static constexpr int kStages = 5;
   static constexpr int kKBytes = 64;
   static constexpr char kRings[] = "joint";
   static constexpr bool kCollectorB = true;
@@ -22,7 +22,7 @@ struct Tile_t2_c4_k64 {
   static constexpr int kSupergroup = 8;
   static constexpr bool kPromote = false;
   static constexpr char kDtype[] = "fp8";
-  static constexpr int kSmemBytes = 312320;
+  static constexpr int kSmemBytes = 263168;
 };
 static_assert(smem_bytes<Tile_t2_c4_k64>() == Tile_t2_c4_k64::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of t2-c4-k64");
