@@ -23,7 +23,7 @@ class Traffic:
 
 
 def rasterise(rows: int, columns: int, supergroup: int, pairs: int) -> Iterator[tuple[int, int]]:
-    """Tiles (row, column) in launch order: `pairs` columns of a cluster, down `supergroup` rows, then clusters along N."""
+    """Tiles (row, column) in launch order: `pairs` columns of a cluster, down `supergroup` rows, then along N."""
     for top in range(0, rows, supergroup):
         for first in range(0, columns, pairs):
             for row in range(top, min(top + supergroup, rows)):
