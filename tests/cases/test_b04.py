@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilewright_codegen.archs import ArchTokenError
+from tilewright_codegen.ir import FALLBACK, Cap, Choice
 from tilewright_codegen.variants import parse_archs
 
 from .support import render, specs
@@ -38,8 +39,11 @@ def test_the_reported_list_is_refused_token_by_token() -> None:
     assert quoted == ["7.5", "10.0", "12.0", "12.1+PTX"]
 
 
-def test_no_family_is_left_without_code_for_an_arch_that_was_asked_for(tmp_path: Path) -> None:
+def test_a_family_is_without_code_only_where_its_rules_never_ask_for_any(tmp_path: Path) -> None:
     held = json.loads((render("80;121a", tmp_path) / "images.json").read_text())["families"]
     assert set(held) == set(specs().families)
-    for family, by_image in held.items():
-        assert all(by_image[image] for image in ("sm_80", "sm_121a")), family
+    for name, by_image in held.items():
+        path = specs().families[name].layer_by_name["path"]
+        for image, arch in (("sm_80", "sm80"), ("sm_121a", "sm121")):
+            asked = any(rule.outcome not in (Cap(0), Choice(FALLBACK)) for rule in path.effective(arch))
+            assert bool(by_image[image]) == asked, (name, image)
