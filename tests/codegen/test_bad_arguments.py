@@ -62,7 +62,7 @@ def test_one_error_and_nothing_changed(folder: Path, words: str, code: int, text
         ("emulate gemm_fp8 --word nope=3", "there is no word 'nope'"),
         ("emulate gemm_fp8 --word bias=--3", "bias=--3: a number from 0 to 9999 is expected"),
         ("emulate gemm_fp8 --arch sm80", "no tile of gemm_fp8 runs on sm80"),
-        ("model gemm_fp8 --arch sm100 --problem 99999999,1,1", "M, N and K are at most 65536"),
+        ("model gemm_fp8 --arch sm100 --problem 99999999,1,1", "M, N and K are at most 131072"),
         (f"model gemm_fp8 --arch sm100 --problem {'9' * 5000},1,1", "three positive numbers M,N,K are expected"),
     ],
 )
