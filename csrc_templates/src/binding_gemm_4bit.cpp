@@ -213,14 +213,10 @@ bool run_fallback(Gemm4bitInputs& in, const Call& call, void* stream, Owned& out
       !launch_dequantize_4bit(in.weight, call.problem.dtype, view.data, stream)) {
     return false;
   }
-  Handle a = nullptr;
-  Handle bias = nullptr;
-  if (shim.new_tensor_handle(in.a.handle, &a) != 0) return fail("gemm_4bit: a could not be referenced");
-  if (in.bias.present() && shim.new_tensor_handle(in.bias.handle, &bias) != 0) {
-    return fail("gemm_4bit: bias could not be referenced");
-  }
-  StableIValue stack[3] = {reinterpret_cast<StableIValue>(a), reinterpret_cast<StableIValue>(weight.release()),
-                           wrap_optional(bias)};
+  Handle own[2];
+  if (!reference("gemm_4bit", {&in.a, &in.bias}, own)) return false;
+  StableIValue stack[3] = {reinterpret_cast<StableIValue>(own[0]), reinterpret_cast<StableIValue>(weight.release()),
+                           wrap_optional(own[1])};
   if (!tilewright::binding::call("aten::linear", stack)) return false;
   *out.out() = reinterpret_cast<Handle>(stack[0]);
   return true;

@@ -2,7 +2,6 @@
 
 #include <cinttypes>
 #include <cstdio>
-#include <initializer_list>
 
 #include "binding_checks.h"
 #include "binding_family.h"
@@ -57,20 +56,12 @@ bool walkable(const View& view) {
 }
 
 // Makes the rows of an operand bytes side by side, each row and matrix 16 bytes aligned; a copy where they are not.
-bool prepare_operand(View& view, Owned& copy) {
-  if (walkable(view)) return true;
-  if (!allocate(view, view.dtype, view.sizes, view.dim, copy)) return false;
-  if (shim.copy_(copy.get(), view.handle, 0) != 0) return fail("gemm_fp8: copying %s failed", view.name);
-  return inspect(view.name, copy.get(), view);
-}
+bool prepare_operand(View& view, Owned& copy) { return walkable(view) || copy_dense(view, copy); }
 
 // Rows of masked groups must follow each other at one distance, over the groups too.
 bool prepare_masked(View& view, Owned& copy) {
-  if (view.dim < 3 && view.dim != 2) return true;
-  if (view.sizes[0] <= 1 || view.strides[0] == view.sizes[1] * view.strides[1]) return true;
-  if (!allocate(view, view.dtype, view.sizes, view.dim, copy)) return false;
-  if (shim.copy_(copy.get(), view.handle, 0) != 0) return fail("gemm_fp8: copying %s failed", view.name);
-  return inspect(view.name, copy.get(), view);
+  const bool even = view.dim < 2 || view.sizes[0] <= 1 || view.strides[0] == view.sizes[1] * view.strides[1];
+  return even || copy_dense(view, copy);
 }
 
 void set_scales(const GemmFp8Inputs& in, const GemmFp8Shape& s, GemmFp8Args& args) {
@@ -147,25 +138,14 @@ bool run_custom(GemmFp8Inputs& in, const GemmFp8Shape& s, FamilyCall<Fp8Family>&
   return error == cudaSuccess || recover(error, call, in.a, s.rows);
 }
 
-// A handle of its own for each tensor that is present; the call takes them over.
-bool again(std::initializer_list<const View*> views, Handle* handles) {
-  for (const View* view : views) {
-    Handle handle = nullptr;
-    if (view->present() && shim.new_tensor_handle(view->handle, &handle) != 0) {
-      return fail("gemm_fp8: %s could not be referenced", view->name);
-    }
-    *handles++ = handle;
-  }
-  return true;
-}
-
-StableIValue value(Handle handle) { return reinterpret_cast<StableIValue>(handle); }
-
 bool run_fallback(const GemmFp8Inputs& in, const GemmFp8Shape& s, Owned& out) {
   Handle own[7];
-  if (!again({&in.a, &in.b, &in.scale_a, &in.scale_b, &in.group_ends, &in.group_rows, &in.bias}, own)) return false;
-  StableIValue stack[9] = {value(own[0]), value(own[1]), value(own[2]), value(own[3])};
-  int used = 4;
+  if (!reference("gemm_fp8", {&in.a, &in.b, &in.scale_a, &in.scale_b, &in.group_ends, &in.group_rows, &in.bias}, own)) {
+    return false;
+  }
+  StableIValue stack[9];
+  int used = 0;
+  for (; used < 4; ++used) stack[used] = reinterpret_cast<StableIValue>(own[used]);
   if (s.grouping != Grouping::kNone) {
     stack[used++] = wrap_optional(own[4]);
     stack[used++] = wrap_optional(own[5]);

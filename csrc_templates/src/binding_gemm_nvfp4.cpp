@@ -74,20 +74,13 @@ bool run_custom(GemmNvfp4Inputs& in, FamilyCall<Nvfp4Family>& call, Owned& out) 
 }
 
 bool run_fallback(const GemmNvfp4Inputs& in, Owned& out) {
-  const View* views[6] = {&in.a, &in.b, &in.scale_a, &in.scale_b, &in.global_a, &in.global_b};
-  StableIValue stack[8] = {};
-  for (int i = 0; i < 6; ++i) {
-    Handle handle = nullptr;
-    if (shim.new_tensor_handle(views[i]->handle, &handle) != 0) {
-      return fail("gemm_nvfp4: %s could not be referenced", views[i]->name);
-    }
-    stack[i] = reinterpret_cast<StableIValue>(handle);
+  Handle own[7];
+  if (!reference("gemm_nvfp4", {&in.a, &in.b, &in.scale_a, &in.scale_b, &in.global_a, &in.global_b, &in.bias}, own)) {
+    return false;
   }
-  Handle bias = nullptr;
-  if (in.bias.present() && shim.new_tensor_handle(in.bias.handle, &bias) != 0) {
-    return fail("gemm_nvfp4: bias could not be referenced");
-  }
-  stack[6] = wrap_optional(bias);
+  StableIValue stack[8];
+  for (int i = 0; i < 6; ++i) stack[i] = reinterpret_cast<StableIValue>(own[i]);
+  stack[6] = wrap_optional(own[6]);
   stack[7] = static_cast<StableIValue>(in.out_dtype);
   if (!call("tilewright::_gemm_nvfp4_torch", stack)) return false;
   *out.out() = reinterpret_cast<Handle>(stack[0]);

@@ -75,14 +75,32 @@ bool allocate(const View& like, int32_t dtype, const int64_t* sizes, int64_t dim
               shim.exception_what != nullptr ? shim.exception_what() : "");
 }
 
+bool copy_dense(View& view, Owned& copy) {
+  if (!allocate(view, view.dtype, view.sizes, view.dim, copy)) return false;
+  if (shim.copy_(copy.get(), view.handle, 0) != 0) return fail("%s: copying it failed", view.name);
+  return inspect(view.name, copy.get(), view);
+}
+
 bool make_dense(View& view, int64_t alignment, Owned& copy) {
   if (!view.present() || view.numel == 0) return true;
   bool contiguous = false;
   if (shim.is_contiguous(view.handle, &contiguous) != 0) return fail("%s: not a plain strided tensor", view.name);
   if (contiguous && reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(alignment) == 0) return true;
-  if (!allocate(view, view.dtype, view.sizes, view.dim, copy)) return false;
-  if (shim.copy_(copy.get(), view.handle, 0) != 0) return fail("%s: copying it failed", view.name);
-  return inspect(view.name, copy.get(), view);
+  return copy_dense(view, copy);
+}
+
+bool reference(const char* op, std::initializer_list<const View*> views, Handle* handles) {
+  int made = 0;
+  for (const View* view : views) {
+    Handle& handle = handles[made++];
+    handle = nullptr;
+    if (!view->present() || shim.new_tensor_handle(view->handle, &handle) == 0) continue;
+    while (--made > 0) {
+      if (handles[made - 1] != nullptr) shim.delete_tensor(handles[made - 1]);
+    }
+    return fail("%s: %s could not be referenced", op, view->name);
+  }
+  return true;
 }
 
 Handle take_optional(StableIValue cell) {

@@ -1,6 +1,8 @@
 // Tensors as the ops see them, and the per-thread error text.
 #pragma once
 
+#include <initializer_list>
+
 #include "binding_shim.h"
 
 namespace tilewright::binding {
@@ -58,6 +60,9 @@ class Owned {
 // A new contiguous tensor on the device of `like`.
 bool allocate(const View& like, int32_t dtype, const int64_t* sizes, int64_t dim, Owned& out);
 
+// Makes `view` a contiguous copy, which `copy` owns.
+bool copy_dense(View& view, Owned& copy);
+
 // Makes `view` contiguous with its data at a multiple of `alignment` bytes, copying into `copy` if it is not.
 bool make_dense(View& view, int64_t alignment, Owned& copy);
 
@@ -66,6 +71,10 @@ Handle take_optional(StableIValue cell);
 
 // Wraps a tensor handle as an optional argument for call_dispatcher, which frees it.
 StableIValue wrap_optional(Handle handle);
+
+// A handle of its own for each of `views`, null for one that is absent: an operator that is called releases its
+// arguments. On failure none is left over.
+bool reference(const char* op, std::initializer_list<const View*> views, Handle* handles);
 
 // Calls an operator through torch's dispatcher; false, with the text recorded, if it raised.
 bool call(const char* name, StableIValue* stack);

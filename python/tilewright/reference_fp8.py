@@ -95,10 +95,18 @@ def gemm(
 
     On the CPU, and for results that hold more than bf16 does, in fp32; elsewhere the operands are rounded to bf16.
     """
-    wide = a.device.type == "cpu" or out_dtype != torch.bfloat16
-    compute = torch.float32 if wide else torch.bfloat16
-    added = None if bias is None else bias.to(compute)
-    return F.linear(dequantize(a, scale_a, compute), dequantize(b, scale_b, compute), added).to(out_dtype)
+    compute = operand_dtype(a, out_dtype)
+    return linear(dequantize(a, scale_a, compute), dequantize(b, scale_b, compute), bias, out_dtype)
+
+
+def operand_dtype(a: torch.Tensor, out_dtype: torch.dtype) -> torch.dtype:
+    """In what the operands of a product are multiplied: bf16 only off the CPU, for results that hold no more."""
+    return torch.float32 if a.device.type == "cpu" or out_dtype != torch.bfloat16 else torch.bfloat16
+
+
+def linear(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, out_dtype: torch.dtype) -> torch.Tensor:
+    """a [M, K] times b [N, K] transposed, plus bias, in their dtype and rounded once to `out_dtype`."""
+    return F.linear(a, b, None if bias is None else bias.to(a.dtype)).to(out_dtype)
 
 
 def gemm_grouped(

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from . import formats, reference
+from .reference_fp8 import linear, operand_dtype
 
 GROUP = 16
 _ATOM_ROWS, _ATOM_SCALES = 128, 4
@@ -79,8 +80,6 @@ def gemm(
 
     On the CPU, and for results that hold more than bf16 does, in fp32; elsewhere the operands are rounded to bf16.
     """
-    wide = a.device.type == "cpu" or out_dtype != torch.bfloat16
-    compute = torch.float32 if wide else torch.bfloat16
-    added = None if bias is None else bias.to(compute)
+    compute = operand_dtype(a, out_dtype)
     first, second = dequantize(a, scale_a, global_a, compute), dequantize(b, scale_b, global_b, compute)
-    return F.linear(first, second, added).to(out_dtype)
+    return linear(first, second, bias, out_dtype)

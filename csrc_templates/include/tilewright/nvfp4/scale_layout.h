@@ -8,11 +8,7 @@
 
 #include <cstdint>
 
-#if defined(__CUDACC__)
-#define TILEWRIGHT_HOST_DEVICE __host__ __device__
-#else
-#define TILEWRIGHT_HOST_DEVICE
-#endif
+#include "tilewright/host_device.h"
 
 namespace tilewright::nvfp4 {
 
