@@ -22,42 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from fp8_problems import DTYPES, SCALING, SHAPES, Args
 
-SHAPES = [
-    (4096, 4096),
-    (8192, 8192),
-    (4096, 7168),
-    (7168, 2048),
-    (24576, 1536),
-    (32768, 512),
-    (7168, 16384),
-    (16384, 16384),
-]
 ROWS = [1, 16]
 NOT_SUPPORTED, NOT_BUILT = 801, -1
 ROTATED_BYTES = 200e6
-DTYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}
 ERROR_LIMIT = {torch.float16: 1e-3, torch.bfloat16: 4e-3, torch.float32: 2e-5}
-SCALING = {"tensor": 0, "row": 1, "block": 2}
 FP8 = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
-
-
-class Args(ctypes.Structure):
-    """Mirror of tilewright::GemmFp8Args."""
-
-    _fields_ = [
-        *[(name, ctypes.c_void_p) for name in ("a", "b", "scale_a", "scale_b", "bias", "out")],
-        *[(name, ctypes.c_int64) for name in ("m", "n", "k", "lda", "ldb", "ldo")],
-        *[(name, ctypes.c_int64) for name in ("scale_a_m", "scale_a_k", "scale_b_n", "scale_b_k")],
-        *[(name, ctypes.c_int64) for name in ("b_group_stride", "scale_b_group", "bias_group")],
-        ("group_ends", ctypes.c_void_p),
-        ("group_rows", ctypes.c_void_p),
-        *[(name, ctypes.c_int32) for name in ("groups", "grouping", "scaling", "a_type", "dtype")],
-        ("fast_accum", ctypes.c_bool),
-        ("num_sms", ctypes.c_int32),
-        ("workspace", ctypes.c_void_p),
-        ("workspace_bytes", ctypes.c_int64),
-    ]
 
 
 class Info(ctypes.Structure):

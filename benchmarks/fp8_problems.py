@@ -11,6 +11,16 @@ import torch
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 DTYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}
 SCALING = {"tensor": 0, "row": 1, "block": 2}
+SHAPES = [
+    (4096, 4096),
+    (8192, 8192),
+    (4096, 7168),
+    (7168, 2048),
+    (24576, 1536),
+    (32768, 512),
+    (7168, 16384),
+    (16384, 16384),
+]
 
 
 class Args(ctypes.Structure):

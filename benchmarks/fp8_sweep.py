@@ -19,18 +19,8 @@ from typing import Any
 
 import torch
 from fp8_checks import accuracy, check
-from fp8_problems import Harness, Info, Problem, scaled_mm
+from fp8_problems import SHAPES, Harness, Info, Problem, scaled_mm
 
-SHAPES = [
-    (4096, 4096),
-    (8192, 8192),
-    (4096, 7168),
-    (7168, 2048),
-    (24576, 1536),
-    (32768, 512),
-    (7168, 16384),
-    (16384, 16384),
-]
 ROWS = [1, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
 ROTATED_BYTES = 200e6  # weights of one timing rotate through this much memory, over three times the L2
 
