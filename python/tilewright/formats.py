@@ -100,9 +100,15 @@ def dtype_code(dtype: torch.dtype, name: str = "dtype") -> int:
     return DTYPES.index(dtype)
 
 
-@lru_cache(maxsize=64)
 def table(values: tuple[float, ...], device: torch.device) -> torch.Tensor:
-    """`values` as an fp32 tensor on `device`, made once. For kernels only: they never see a traced tensor."""
+    """`values` as an fp32 tensor on `device`, made once; where torch.compile traces, a constant of the graph."""
+    if torch.compiler.is_compiling():
+        return torch.tensor(values, dtype=torch.float32, device=device)
+    return _table(values, device)
+
+
+@lru_cache(maxsize=64)
+def _table(values: tuple[float, ...], device: torch.device) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float32, device=device)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from . import _checks_fp8, _ops, formats, reference_fp8
+from ._straight_through import product
 from .reference_fp8 import FP8_TYPES, GRANULARITIES
 
 _gemm_op = torch.ops.tilewright.gemm_fp8.default
@@ -136,31 +135,11 @@ def scaled_mm(
     return gemm_fp8(self, mat2.t(), scale_a, scale_b.t(), bias, out_dtype=wanted, fast_accum=use_fast_accum)
 
 
-class _Product(torch.autograd.Function):
-    """quantize and gemm_fp8 with the gradient that the unquantised product would have (straight through)."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, *weight: Any) -> torch.Tensor:
-        codes, scale, bias, granularity, input_scale, fast_accum = weight
-        ctx.save_for_backward(codes, scale)
-        return run_linear(x, codes, scale, bias, granularity, input_scale, fast_accum)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-        grad_x = grad_bias = None
-        if ctx.needs_input_grad[0]:
-            codes, scale = ctx.saved_tensors
-            grad_x = grad @ reference_fp8.dequantize(codes, scale, grad.dtype)
-        if ctx.needs_input_grad[3]:
-            grad_bias = grad.reshape(-1, grad.shape[-1]).sum(0)
-        return grad_x, None, None, grad_bias, None, None, None
-
-
 def run_linear(
     x: torch.Tensor,
+    bias: torch.Tensor | None,
     codes: torch.Tensor,
     scale: torch.Tensor,
-    bias: torch.Tensor | None,
     granularity: str,
     input_scale: torch.Tensor | None,
     fast_accum: bool,
@@ -188,12 +167,5 @@ def linear_fp8(
     fast_accum: bool,
 ) -> torch.Tensor:
     """What LinearFP8 computes: casts under autocast, quantises x, multiplies; gradients flow to x and bias."""
-    device_type = x.device.type
-    if device_type in ("cpu", "cuda") and torch.is_autocast_enabled(device_type):
-        x = x.to(torch.get_autocast_dtype(device_type))
-    if bias is not None and bias.dtype != x.dtype:
-        bias = bias.to(x.dtype)
-    rest = (codes, scale, bias, granularity, input_scale, fast_accum)
-    if torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad)):
-        return _Product.apply(x, *rest)  # type: ignore[no-any-return, no-untyped-call]
-    return run_linear(x, *rest)
+    options = (granularity, input_scale, fast_accum)
+    return product(run_linear, reference_fp8.dequantize, x, bias, (codes, scale), options)

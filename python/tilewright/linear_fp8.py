@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .fp8 import linear_fp8, quantize_fp8
-from .nvfp4 import NVFP4Tensor, dequantize_nvfp4, gemm_nvfp4, quantize_nvfp4
+from .nvfp4 import NVFP4Tensor, dequantize_nvfp4, linear_nvfp4, quantize_nvfp4
 from .reference_fp8 import SCALINGS, blocks
 
 _WEIGHT_GRANULARITY = {"tensor": "tensor", "row": "row", "block": "block128x128"}
@@ -131,8 +131,8 @@ class LinearNVFP4(_Quantized):
     """y = x W^T + bias with W [out_features, in_features] in NVFP4; x is quantised to NVFP4 on the way in.
 
     Make one with `LinearNVFP4.from_linear`; in_features is a multiple of 16. weight, weight_scales, weight_global and
-    input_global are buffers. input_global: the global scale of every x; None measures x each time. For inference: no
-    gradient flows.
+    input_global are buffers. input_global: the global scale of every x; None measures x each time. The weight is not
+    trained, gradients flow to x as if it had not been rounded.
     """
 
     weight_scales: torch.Tensor
@@ -164,12 +164,6 @@ class LinearNVFP4(_Quantized):
         """The weight [out_features, in_features] as it is multiplied."""
         return dequantize_nvfp4(self.tensor, dtype=dtype)
 
-    @torch.no_grad()
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x [..., in_features] -> [..., out_features], in x's dtype."""
-        device_type = x.device.type
-        if device_type in ("cpu", "cuda") and torch.is_autocast_enabled(device_type):
-            x = x.to(torch.get_autocast_dtype(device_type))
-        bias = None if self.bias is None else self.bias.to(x.dtype)
-        rows = quantize_nvfp4(x, global_scale=self.input_global)
-        return gemm_nvfp4(rows, self.tensor, bias, out_dtype=x.dtype).view(*x.shape[:-1], self.out_features)
+        return linear_nvfp4(x, self.tensor, self.bias, self.input_global)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from . import _checks_fp8, _ops, formats, reference_nvfp4
+from ._straight_through import product
 
 _gemm_op = torch.ops.tilewright.gemm_nvfp4.default
 _quantize_op = torch.ops.tilewright.quantize_nvfp4.default
@@ -63,3 +64,25 @@ def gemm_nvfp4(
     code = formats.dtype_code(out_dtype, "out_dtype")
     result: torch.Tensor = _gemm_op(a.codes, b.codes, a.scales, b.scales, a.global_scale, b.global_scale, bias, code)
     return result
+
+
+def run_linear(
+    x: torch.Tensor,
+    bias: torch.Tensor | None,
+    codes: torch.Tensor,
+    scales: torch.Tensor,
+    global_scale: torch.Tensor,
+    input_global: torch.Tensor | None,
+) -> torch.Tensor:
+    """Quantises x [..., K] and multiplies."""
+    weight = NVFP4Tensor(codes, scales, global_scale)
+    rows = quantize_nvfp4(x, global_scale=input_global)
+    return gemm_nvfp4(rows, weight, bias, out_dtype=x.dtype).view(*x.shape[:-1], codes.shape[0])
+
+
+def linear_nvfp4(
+    x: torch.Tensor, weight: NVFP4Tensor, bias: torch.Tensor | None, input_global: torch.Tensor | None
+) -> torch.Tensor:
+    """What LinearNVFP4 computes: casts under autocast, quantises x, multiplies; gradients flow to x and bias."""
+    parts = (weight.codes, weight.scales, weight.global_scale)
+    return product(run_linear, reference_nvfp4.dequantize, x, bias, parts, (input_global,))

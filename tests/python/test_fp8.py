@@ -342,6 +342,7 @@ def test_linear_with_a_scale_for_every_input() -> None:
         tilewright.LinearFP8(layer.weight, torch.ones(3))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch itself makes an autograd function
 def test_compiled_and_exported() -> None:
     layer = tilewright.LinearFP8.from_linear(torch.nn.Linear(128, 64))
     compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
@@ -352,6 +353,10 @@ def test_compiled_and_exported() -> None:
         exported = torch.export.export(layer, (torch.randn(4, 128),), dynamic_shapes=({0: torch.export.Dim("M")},))
         x = torch.randn(9, 128)
         assert torch.equal(exported.module()(x), layer(x))
+    x = torch.randn(4, 128, requires_grad=True)
+    torch.compile(layer, fullgraph=True, backend="aot_eager")(x).sum().backward()
+    weight = dequantize_fp8(layer.weight, layer.weight_scale)
+    torch.testing.assert_close(x.grad, weight.sum(0).expand(4, 128))
 
 
 def test_opcheck() -> None:

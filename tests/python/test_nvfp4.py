@@ -218,13 +218,38 @@ def test_linear() -> None:
     x = torch.randn(2, 5, 256)
     with torch.no_grad():
         wanted = dense(x)
-    assert float((layer(x) - wanted).norm() / wanted.norm()) < 0.2
+    found = layer(x).detach()
+    assert float((found - wanted).norm() / wanted.norm()) < 0.2
     rows = quantize_nvfp4(x)
     exact = dequantize_nvfp4(rows) @ layer.dequantized().T + dense.bias.detach()
-    torch.testing.assert_close(layer(x).view(10, 96), exact)
+    torch.testing.assert_close(found.view(10, 96), exact)
+    x.requires_grad_()
+    layer(x).sum().backward()
+    torch.testing.assert_close(x.grad, layer.dequantized().sum(0).expand(2, 5, 256))
+    torch.testing.assert_close(layer.bias.grad, torch.full((96,), 10.0))
     half = layer.half()
     assert (half.weight_global.dtype, half.bias.dtype) == (torch.float32, torch.float16)
-    assert half(x.half()).dtype == torch.float16
+    assert half(x.detach().half()).dtype == torch.float16
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch itself makes an autograd function
+def test_gradients_under_autocast_and_compiled() -> None:
+    layer = tilewright.LinearNVFP4.from_linear(torch.nn.Linear(64, 32, bias=False))
+    x = torch.randn(4, 64, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = layer(x)
+    assert y.dtype == torch.bfloat16
+    y.sum().backward()
+    assert x.grad is not None and x.grad.dtype == torch.float32
+    torch.testing.assert_close(x.grad, layer.dequantized().sum(0).expand(4, 64), rtol=2e-2, atol=2e-2)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    twin = x.detach().clone().requires_grad_()
+    compiled(twin).sum().backward()
+    torch.testing.assert_close(twin.grad, layer.dequantized().sum(0).expand(4, 64))
+    y = layer(x)
+    layer.weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
 
 
 def test_opcheck_and_compile() -> None:
@@ -236,7 +261,8 @@ def test_opcheck_and_compile() -> None:
     compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
     for M in (2, 130):
         x = torch.randn(M, 64)
-        assert torch.equal(compiled(x), layer(x))
+        with torch.no_grad():
+            assert torch.equal(compiled(x), layer(x))
 
 
 def test_convert() -> None:
