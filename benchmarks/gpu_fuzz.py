@@ -1,135 +1,163 @@
-"""Random calls of gemm_4bit on a GPU against fp32 products, outputs poisoned, every decision left to the rules.
+"""Random calls of every op on a GPU against plain torch, outputs poisoned, every decision left to the rules.
 
     python benchmarks/gpu_fuzz.py --calls 20000 --out result.json
 
-Shapes, strides, offsets, dtypes, formats, layouts and bias are drawn at random, sizes mostly near multiples of 16 and
-64. A call either answers within the error limit of its dtype and writes every element, or raises before anything is
-launched. A sticky CUDA error ends the run with its problem printed.
+Shapes, strides, offsets, types, formats, layouts, scalings, groups and bias are drawn at random, sizes mostly near
+multiples of 16 and 64. A call either answers within the limit of every element and writes all of them, or raises before
+anything is launched. Each family runs in a process of its own, all at once; what a fault of the device or a crash takes
+down is that process, which goes on behind the call that did it. Every call depends on the seed and its number alone:
+`--family gemm_fp8 --only 4711` repeats one.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import concurrent.futures
 import json
+import os
 import random
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import torch
-
-import tilewright
-from tilewright import reference
-
-LIMITS = {torch.float16: 2e-3, torch.bfloat16: 8e-3, torch.float32: 1e-5}
-QUANT = {"nf4": 0, "fp4": 1, "e2m1": 2}
+FAMILIES = (
+    "gemm_4bit", "gemm_fp8", "gemm_fp8_grouped", "gemm_nvfp4", "quantize_4bit", "quantize_fp8", "quantize_nvfp4",
+)  # fmt: skip
+BATCH = 250
 
 
-class Weights:
-    """A pool of packed weights with their fp32 values, so that quantising does not dominate the run."""
+def make(name: str, seed: int, device: str, weights: int) -> Any:
+    """The calls of a family, its operands made."""
+    import torch
+    from fuzz_gemm_4bit import Gemm4bit, Quantize4bit
+    from fuzz_gemm_fp8 import GemmFp8, GemmFp8Grouped, QuantizeFp8
+    from fuzz_gemm_nvfp4 import GemmNvfp4, QuantizeNvfp4
 
-    def __init__(self, rng: random.Random, count: int) -> None:
-        self.pool = [self._make(rng) for _ in range(count)]
-
-    def _make(self, rng: random.Random) -> dict[str, Any]:
-        quant = rng.choice(list(QUANT))
-        blocksize = 16 if quant == "e2m1" else rng.choice([32, 64, 64, 128, 256, 512, 1024, 2048, 4096])
-        n = max(1, rng.choice([1, 7, 16, 64, 127, 128, 192, 257, 512, 1000, 1536, 4096]) + rng.randint(-3, 3))
-        k = blocksize * rng.randint(1, max(1, rng.choice([512, 2048, 4096, 9216]) // blocksize))
-        if rng.random() < 0.5:
-            n = -(-n // 16) * 16
-        weight = torch.randn(n, k, device="cuda") / k**0.5
-        nested = quant != "e2m1" and rng.random() < 0.3
-        packed, state = tilewright.quantize_4bit(weight, quant_type=quant, blocksize=blocksize, nested=nested)
-        exact = _exact(packed, state)
-        prepacked = tilewright.can_prepack(n, k) and rng.random() < 0.6
-        if prepacked:
-            packed = tilewright.prepack(packed, n, k)
-        return {"packed": packed, "state": state, "exact": exact, "n": n, "k": k, "prepacked": prepacked}
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.manual_seed(seed)
+    kinds = (Gemm4bit, GemmFp8, GemmFp8Grouped, GemmNvfp4, Quantize4bit, QuantizeFp8, QuantizeNvfp4)
+    rng = random.Random(f"{name}/{seed}")
+    return dict(zip(FAMILIES, kinds, strict=True))[name](rng, torch.device(device), weights)
 
 
-def _exact(packed: torch.Tensor, state: tilewright.QuantState) -> torch.Tensor:
-    """The fp32 weight, by plain torch."""
-    nested = None
-    if state.nested_absmax is not None:
-        assert state.nested_code is not None
-        nested = (state.nested_absmax.reshape(-1), state.nested_code)
-    code = QUANT[state.quant_type]
-    return reference.dequantize(
-        packed, state.absmax, state.shape, state.blocksize, code, torch.float32, nested, state.offset
+def run_calls(family: Any, name: str, seed: int, numbers: range, batch: int, deadline: float) -> dict[str, Any]:
+    """Calls by number. One look at the device a batch; each batch is reported, so that a crash can be placed."""
+    import torch
+
+    words: collections.Counter[str] = collections.Counter()
+    failures: list[dict[str, Any]] = []
+    worst, done = 0.0, 0
+    for start in range(numbers.start, numbers.stop, batch):
+        if time.monotonic() > deadline:
+            break
+        part = range(start, min(start + batch, numbers.stop))
+        outcomes = [family.call(random.Random(f"{name}/{seed}/{number}")) for number in part]
+        zero = torch.zeros((), device=family.device)
+        ratios = torch.stack([zero if o.ratio is None else o.ratio.to(zero) for o in outcomes]).tolist()
+        for number, outcome, ratio in zip(part, outcomes, ratios, strict=True):
+            words.update(outcome.words)
+            worst = max(worst, ratio) if ratio == ratio else ratio
+            if not ratio <= 1.0:
+                answer = outcome.words[0]
+                failures.append({"call": number, "ratio": round(ratio, 3), "route": answer, "what": outcome.about})
+        done += len(part)
+        print(json.dumps({"next": part.stop}), flush=True)
+    hits = round(family.poison.hits / max(1, family.poison.calls), 4)
+    return {
+        "family": name, "calls": done, "worst_over_limit": round(worst, 4), "failed": len(failures),
+        "failures": failures[:20], "outputs_on_poison": hits, "words": dict(words.most_common()),
+    }  # fmt: skip
+
+
+def child(options: argparse.Namespace, name: str, first: int, last: int, batch: int, seconds: float) -> tuple[Any, ...]:
+    """A process that makes calls first to last - 1: its result or None, the number of the next call, what it said."""
+    command = [sys.executable, __file__, "--child", name, "--first", str(first), "--calls", str(last), "--out", ""]
+    command += ["--seed", str(options.seed), "--batch", str(batch), "--seconds", str(seconds)]
+    command += ["--device", options.device, "--weights", str(options.weights)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "2"}
     )
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    after = max([line["next"] for line in lines if "next" in line], default=first)
+    result = next((line for line in lines if "family" in line), None)
+    return (result if done.returncode == 0 else None), after, f"exit {done.returncode}: {done.stderr[-700:]}"
 
 
-def activations(rng: random.Random, k: int, dtype: torch.dtype) -> torch.Tensor:
-    """Rows with random stride, offset and leading dimensions."""
-    m = max(0, rng.choice([0, 1, 1, 2, 4, 8, 16, 17, 32, 64, 65, 128, 256, 300, 512]) + rng.randint(-1, 1))
-    kind = rng.random()
-    if kind < 0.6:
-        return torch.randn(m, k, device="cuda", dtype=dtype)
-    if kind < 0.75:
-        return torch.randn(m, k + rng.randint(1, 24), device="cuda", dtype=dtype)[:, :k]
-    if kind < 0.9:
-        offset = rng.randint(1, 9)
-        return torch.randn(m * k + offset, device="cuda", dtype=dtype)[offset:].view(m, k)
-    return torch.randn(2, m, k, device="cuda", dtype=dtype).transpose(0, 1)
-
-
-def one_call(rng: random.Random, entry: dict[str, Any]) -> tuple[str, float]:
-    """Which tile answered, and the error over the limit."""
-    dtype = rng.choice(list(LIMITS))
-    x = activations(rng, entry["k"], dtype)
-    bias = torch.randn(entry["n"], device="cuda", dtype=dtype) if rng.random() < 0.5 else None
-    torch.full((*x.shape[:-1], entry["n"]), float("nan"), device="cuda", dtype=dtype)
-    got = tilewright.gemm_4bit(x, entry["packed"], entry["state"], bias)
-    assert got.shape == (*x.shape[:-1], entry["n"])
-    if got.numel() == 0:
-        return "empty", 0.0
-    expected = x.float() @ entry["exact"].T
-    # Terms may cancel in a lone output; what rounding can do to it is set by the size of the terms.
-    terms = x.float().norm(dim=-1, keepdim=True) * entry["exact"].norm(dim=-1)
-    scale = max(float(expected.norm()), 0.5 * float(terms.norm()))
-    if bias is not None:
-        expected += bias.float()
-    error = float((got.float() - expected).norm()) / max(scale, float(expected.norm()))
-    decision = tilewright.last_decision()
-    assert decision is not None
-    layout = ", prepacked" if entry["prepacked"] else ""
-    return (decision.tile or decision.path) + layout, error / LIMITS[dtype]
+def run_family(options: argparse.Namespace, name: str) -> dict[str, Any]:
+    """All calls of a family, in as many processes as crashes make necessary."""
+    deadline = time.monotonic() + options.seconds
+    parts: list[dict[str, Any]] = []
+    crashes: list[dict[str, Any]] = []
+    first = 0
+    while first < options.calls and len(crashes) < 5 and time.monotonic() < deadline:
+        result, after, said = child(options, name, first, options.calls, BATCH, deadline - time.monotonic())
+        if result is not None:
+            parts.append(result)
+            break
+        # The same calls one by one, to know which.
+        last = min(after + BATCH, options.calls)
+        _, call, again = child(options, name, after, last, 1, 60.0)
+        crashes.append({"call": call, "said": again if call < last else said})
+        print(f"{name}: call {call} ended its process: {crashes[-1]['said']}", file=sys.stderr, flush=True)
+        parts.append({"calls": after - first, "failed": 0, "failures": [], "words": {}})
+        first = min(call + 1, options.calls) if call < last else last
+    merged: dict[str, Any] = {"family": name, **(parts[-1] if parts else {})}
+    merged["calls"] = sum(part["calls"] for part in parts)
+    return merged | {"crashes": crashes}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=20000)
-    parser.add_argument("--weights", type=int, default=200)
+    """Runs the families side by side."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--family", action="append", choices=FAMILIES, help="default: all")
+    parser.add_argument("--calls", type=int, default=20000, help="a family")
+    parser.add_argument("--weights", type=int, default=120)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=1e9)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no batch after that")
+    parser.add_argument("--only", type=int, help="one call alone, by number")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--out", type=str, default="")
+    parser.add_argument("--child", choices=FAMILIES, help=argparse.SUPPRESS)
+    parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--batch", type=int, default=BATCH, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    rng = random.Random(options.seed)
-    torch.manual_seed(options.seed)
-    weights = Weights(rng, options.weights)
-    tiles: collections.Counter[str] = collections.Counter()
-    worst, failures, started, done = 0.0, [], time.monotonic(), 0
-    while done < options.calls and time.monotonic() - started < options.seconds:
-        entry = rng.choice(weights.pool)
-        tile, ratio = one_call(rng, entry)
-        tiles[tile] += 1
-        done += 1
-        worst = max(worst, ratio)
-        if not ratio <= 1.0:
-            failures.append({"tile": tile, "n": entry["n"], "k": entry["k"], "ratio": ratio, "call": done})
-    torch.cuda.synchronize()
-    result: dict[str, Any] = {
-        "schema": "gpu_fuzz/1",
-        "device": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-    }
-    result |= {"seed": options.seed, "calls": done, "worst_over_limit": round(worst, 3)}
-    result |= {"failures": failures[:20], "failed": len(failures), "tiles": dict(tiles.most_common())}
-    print(json.dumps(result))
+    if options.child or options.only is not None:
+        name = options.child or (options.family or ["gemm_4bit"])[0]
+        numbers = range(options.first, options.calls)
+        if options.only is not None:
+            numbers = range(options.only, options.only + 1)
+        deadline = time.monotonic() + options.seconds
+        family = make(name, options.seed, options.device, options.weights)
+        print(json.dumps(run_calls(family, name, options.seed, numbers, options.batch, deadline)), flush=True)
+        return
+    started = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(len(FAMILIES)) as pool:
+        rows = list(pool.map(lambda name: run_family(options, name), options.family or FAMILIES))
+    text = as_text(options, rows, time.monotonic() - started)
+    print(text, end="")
     if options.out:
-        options.out.write_text(json.dumps(result) + "\n")
+        Path(options.out).write_text(text, "utf-8")
+    sys.exit(any(row["crashes"] or row.get("failed", 1) for row in rows))
+
+
+def as_text(options: argparse.Namespace, rows: list[dict[str, Any]], seconds: float) -> str:
+    """The evidence, a line a family."""
+    import torch
+
+    import tilewright
+
+    head = {
+        "schema": "gpu_fuzz/2",
+        "device": torch.cuda.get_device_name() if options.device == "cuda" else options.device,
+        "build": tilewright.build_info().get("spec_digest"),
+        "torch": torch.__version__,
+        "seed": options.seed,
+        "seconds": round(seconds, 1),
+    }
+    return json.dumps(head)[:-1] + ', "families": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]}\n"
 
 
 if __name__ == "__main__":

@@ -105,17 +105,19 @@ def quantize_e2m1(
     group that holds NaN or an infinity has the scale NaN. One whose scale rounds to zero has zero codes.
     """
     rows = _padded_rows(flat.float(), 16)
+    # Tensors, not numbers: by a number CUDA divides through a product with its rounded reciprocal.
+    greatest = torch.full((), formats.E2M1_MAX, device=flat.device)
     amax = rows.abs().amax(dim=1) if rows.numel() else rows.new_zeros(0)
     if global_scale is None:
         finite = torch.where(torch.isfinite(rows), rows.abs(), 0.0)
         largest = finite.amax() if rows.numel() else flat.new_zeros((), dtype=torch.float32)
         smallest_normal = torch.finfo(torch.float32).tiny
-        offset = (largest / (formats.E2M1_MAX * formats.E4M3_MAX)).clamp_min(smallest_normal)
+        offset = (largest / (greatest * formats.E4M3_MAX)).clamp_min(smallest_normal)
         offset = torch.where(largest == 0, torch.ones_like(offset), offset)
     else:
         offset = global_scale.reshape(())
     # e4m3 has no infinity and torch's cast turns overflow into NaN: saturate finite scales, keep NaN for the rest.
-    wanted = (amax / formats.E2M1_MAX / offset).clamp(-formats.E4M3_MAX, formats.E4M3_MAX)
+    wanted = (amax / greatest / offset).clamp(-formats.E4M3_MAX, formats.E4M3_MAX)
     # One NaN for all: what division makes of 0 / 0 has a sign that depends on the machine.
     wanted = torch.where(torch.isfinite(amax) & ~wanted.isnan(), wanted, float("nan"))
     scales = wanted.to(torch.float8_e4m3fn)
