@@ -32,7 +32,8 @@ def over_limit(
     added = exact.new_zeros(()) if bias is None else bias.float()
     room = 2 * unit * (exact.abs() + added.abs()) + spread * (operand_unit * min(1.0, 6 / K**0.5) + sums)
     room += torch.finfo(got.dtype).smallest_normal * unit
-    return ((got.float() - (exact + added)).abs() / room).amax()
+    worst: torch.Tensor = ((got.float() - (exact + added)).abs() / room).amax()
+    return worst
 
 
 def norm_over_limit(
@@ -41,7 +42,8 @@ def norm_over_limit(
     """Error of the whole over its limit, relative to the result or to what its terms make typical: they may cancel."""
     expected = exact if bias is None else exact + bias.float()
     typical = torch.maximum(expected.norm(), spread.norm() / K**0.5)
-    return (got.float() - expected).norm() / (typical.clamp_min(torch.finfo(torch.float32).tiny) * limit)
+    error: torch.Tensor = (got.float() - expected).norm()
+    return error / (typical.clamp_min(torch.finfo(torch.float32).tiny) * limit)
 
 
 def bytes_differ(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tilewright import _doctor, _machine
+from tilewright import _doctor, _machine, _ops
 
-from .support import host_program, needs_compiler
+from .support import ON_GPU, host_program, needs_compiler, run_python
 
 ORIN = _machine.Device(0, "Jetson AGX Orin", (8, 7), 16, 32 << 30)
 
@@ -37,3 +37,40 @@ def test_the_report_of_a_machine_names_card_images_and_platform() -> None:
     text = str(_doctor.examine(found, run=False))
     for part in ("Jetson AGX Orin", "8.7", machine.system.split(",")[0]):
         assert part in text
+
+
+UNSERVED = """
+import warnings
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    import torch, tilewright
+    x, dense = torch.randn(5, 128, device="cuda"), torch.randn(72, 128, device="cuda")
+    for _ in range(2):
+        packed, state = tilewright.quantize_4bit(dense)
+        exact = tilewright.dequantize_4bit(packed, state)
+        error = (tilewright.gemm_4bit(x, packed, state) - x @ exact.T).norm() / (x @ exact.T).norm()
+        a, scale_a = tilewright.quantize_fp8(x)
+        b, scale_b = tilewright.quantize_fp8(dense)
+        wanted = tilewright.dequantize_fp8(a, scale_a) @ tilewright.dequantize_fp8(b, scale_b).T
+        found = tilewright.gemm_fp8(a, b, scale_a, scale_b, out_dtype=torch.float32)
+        other = (found - wanted).norm() / wanted.norm()
+        first, second = tilewright.quantize_nvfp4(x), tilewright.quantize_nvfp4(dense)
+        wanted = tilewright.dequantize_nvfp4(first) @ tilewright.dequantize_nvfp4(second).T
+        found = tilewright.gemm_nvfp4(first, second, out_dtype=torch.float32)
+        print(float(error) < 1e-4, float(other) < 1e-4, float((found - wanted).norm() / wanted.norm()) < 1e-4)
+ours = [str(w.message) for w in said if "tilewright" in str(w.message)]
+print(len(ours), tilewright.last_decision().path)
+print(ours[0])
+"""
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(
+    not ON_GPU or _ops.NATIVE.refusal(0) is None, reason="needs a card that no image of the library runs on"
+)
+def test_a_card_that_nothing_runs_on_is_served_by_plain_torch_with_one_warning() -> None:
+    """Also where only PTX is left and the driver refuses to translate it."""
+    done = run_python(UNSERVED, CUDA_MODULE_LOADING="LAZY")
+    lines = done.stdout.splitlines()
+    assert lines[:3] == ["True True True", "True True True", "1 torch"], done.stdout + done.stderr[-2000:]
+    assert "tilewright runs in plain torch: cuda:0 has compute capability" in lines[3], lines

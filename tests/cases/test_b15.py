@@ -36,7 +36,10 @@ def test_around_two_to_the_31(M: int) -> None:
         (slice(-1, None), slice(0, 9)),
     ):
         expected = x[rows_].float() @ exact[columns].T
-        assert (got[rows_, columns].float() - expected).norm() < 8e-3 * expected.norm()
+        # The terms of a lone element may cancel; what rounding can do to it is set by their size.
+        terms = x[rows_].float().norm(dim=1, keepdim=True) * exact[columns].norm(dim=1)
+        room = 2.0**-7 * (expected.abs() + terms)
+        assert ((got[rows_, columns].float() - expected).abs() <= room).all()
 
 
 def test_more_elements_than_the_op_takes_are_refused_before_anything_is_allocated() -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -100,6 +101,66 @@ def test_a_graph_of_one_stream_is_replayed_on_others(M: int) -> None:
             graph.replay()
         stream.synchronize()
         assert torch.equal(out, tilewright.gemm_4bit(x, packed, state))
+
+
+def fp8_call(M: int, N: int, K: int, kind: str) -> Callable[[], torch.Tensor]:
+    """A product in FP8 of seeded operands on the card."""
+    a, scale_a = tilewright.quantize_fp8(torch.randn(M, K, device="cuda"), kind)
+    b, scale_b = tilewright.quantize_fp8(torch.randn(N, K, device="cuda"), kind if kind != "block" else "block128x128")
+    return lambda: tilewright.gemm_fp8(a, b, scale_a, scale_b, fast_accum=kind == "tensor")
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_sixteen_threads_and_eight_streams_of_fp8_on_a_card() -> None:
+    """Products of all scalings, and quantisers, against the same call alone."""
+    kinds = ("tensor", "row", "block")
+    shapes = [(1, 1024, 4096), (16, 512, 2048), (64, 1536, 1536), (300, 768, 4096)]
+    calls = [fp8_call(*shape, kind) for shape in shapes for kind in kinds]
+    values = torch.randn(257, 1040, device="cuda", dtype=torch.bfloat16)
+    calls += [lambda kind=kind: tilewright.quantize_fp8(values, kind)[0].view(torch.uint8) for kind in kinds]
+    calls += [lambda: tilewright.quantize_nvfp4(values).scales]
+    alone = [call() for call in calls]
+    torch.cuda.synchronize()
+    streams = [torch.cuda.Stream() for _ in range(STREAMS)]
+    barrier, wrong = threading.Barrier(THREADS), []
+
+    def work(number: int) -> None:
+        barrier.wait()
+        with torch.cuda.stream(streams[number % STREAMS]):
+            for turn in range(64):
+                at = (number + turn) % len(calls)
+                if not torch.equal(calls[at](), alone[at]):
+                    wrong.append((number, at))
+            torch.cuda.current_stream().synchronize()
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("kind", ["tensor", "row", "block"])
+@pytest.mark.parametrize("M", [1, 16, 64, 600])
+def test_a_graph_of_fp8_is_replayed_on_other_streams(M: int, kind: str) -> None:
+    call = fp8_call(M, 2048, 4096, kind)
+    wanted = call()
+    capture, others = torch.cuda.Stream(), [torch.cuda.Stream() for _ in range(3)]
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=capture):
+        out = call()
+    for stream in (*others, capture, torch.cuda.default_stream()):
+        out.fill_(float("nan"))
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            graph.replay()
+        stream.synchronize()
+        assert torch.equal(out, wanted)
 
 
 @pytest.mark.gpu

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -63,15 +65,38 @@ def test_gradients_keep_nothing() -> None:
             call()
 
 
+def card_calls(family: str) -> list[Callable[[], object]]:
+    """Calls of a family that kernels of several engines answer."""
+    if family == "gemm_4bit":
+        packed, state, _ = weight(256, 1024, "cuda")
+        inputs = [torch.randn(M, 1024, device="cuda", dtype=torch.float16) for M in (1, 16, 64, 300)]
+        return [functools.partial(tilewright.gemm_4bit, x, packed, state) for x in inputs]
+    rows = [torch.randn(M, 1024, device="cuda") for M in (1, 16, 64, 300)]
+    if family == "quantisers":
+        quantise = [
+            functools.partial(tilewright.quantize_fp8, x, kind) for x in rows[2:] for kind in ("tensor", "block")
+        ]
+        return [*quantise, *(functools.partial(tilewright.quantize_nvfp4, x) for x in rows[2:])]
+    weights = {
+        kind: tilewright.quantize_fp8(torch.randn(256, 1024, device="cuda"), kind) for kind in ("row", "block128x128")
+    }
+    calls: list[Callable[[], object]] = []
+    for x in rows:
+        for kind, (b, scale_b) in weights.items():
+            a, scale_a = tilewright.quantize_fp8(x, "row" if kind == "row" else "block")
+            calls.append(functools.partial(tilewright.gemm_fp8, a, b, scale_a, scale_b))
+    return calls
+
+
 @pytest.mark.gpu
 @needs_gpu
-def test_ten_thousand_calls_on_a_card_keep_nothing() -> None:
-    packed, state, _ = weight(256, 1024, "cuda")
-    inputs = [torch.randn(M, 1024, device="cuda", dtype=torch.float16) for M in (1, 16, 64, 300)]
+@pytest.mark.parametrize("family", ["gemm_4bit", "gemm_fp8", "quantisers"])
+def test_ten_thousand_calls_on_a_card_keep_nothing(family: str) -> None:
+    calls = card_calls(family)
 
     def some() -> None:
-        for x in inputs:
-            tilewright.gemm_4bit(x, packed, state)
+        for call in calls:
+            call()
 
     for _ in range(100):
         some()
@@ -79,12 +104,42 @@ def test_ten_thousand_calls_on_a_card_keep_nothing() -> None:
     gc.collect()
     allocated, free = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
     with resident_growth(6 << 20):
-        for _ in range(CALLS // len(inputs)):
+        for _ in range(-(-CALLS // len(calls))):
             some()
         torch.cuda.synchronize()
     assert torch.cuda.memory_allocated() == allocated
     if "PYTEST_XDIST_WORKER" not in os.environ:  # beside other processes, what is free on the card says nothing
         assert free - torch.cuda.mem_get_info()[0] <= 4 << 20
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("M", [1, 16, 64, 257])
+@pytest.mark.parametrize("kind", ["tensor", "row", "block"])
+def test_a_launch_of_fp8_allocates_its_output_and_nothing_else(M: int, kind: str) -> None:
+    """Of every tile, once it has run."""
+    a, scale_a = tilewright.quantize_fp8(torch.randn(M, 1024, device="cuda"), kind)
+    other = "block128x128" if kind == "block" else kind
+    b, scale_b = tilewright.quantize_fp8(torch.randn(384, 1024, device="cuda"), other)
+    ran = 0
+    for tile in _ops.NATIVE.tile_names("gemm_fp8"):
+        with tilewright.force_tile(tile, "gemm_fp8"):
+            try:
+                tilewright.gemm_fp8(a, b, scale_a, scale_b)
+            except RuntimeError as error:
+                assert "cannot run" in str(error)  # noqa: PT017
+                continue
+            torch.cuda.synchronize()
+            before = torch.cuda.memory_stats()["allocation.all.allocated"]
+            torch.cuda.reset_peak_memory_stats()
+            start = torch.cuda.memory_allocated()
+            out = tilewright.gemm_fp8(a, b, scale_a, scale_b)
+            made = torch.cuda.memory_stats()["allocation.all.allocated"] - before
+            peak = torch.cuda.max_memory_allocated() - start
+        assert (made, peak) == (1, -(-out.numel() * out.element_size() // 512) * 512), tile
+        del out
+        ran += 1
+    assert ran
 
 
 @pytest.mark.gpu
