@@ -105,4 +105,19 @@ bool recover(cudaError_t error, FamilyCall<Family>& call, const View& a, int64_t
               static_cast<int64_t>(call.problem.K));
 }
 
+// Answers a product of `in`, whose first operand has `rows` rows in all: by `custom(prepared, out)`, which may change its copy
+// of the arguments and `recover`, or by `fallback(out)`.
+template <class Family, class Inputs, class Custom, class Fallback>
+bool answer(FamilyCall<Family>& call, const Inputs& in, int64_t rows, Owned& out, Custom custom, Fallback fallback) {
+  if (!decide_family(call, in.a, rows)) return false;
+  const DeviceGuard guard(in.a.device);
+  if (call.custom()) {
+    Inputs prepared = in;
+    if (!custom(prepared, out)) return false;
+    if (call.custom()) return true;
+    if (Handle refused = out.release()) shim.delete_tensor(refused);
+  }
+  return fallback(out);
+}
+
 }  // namespace tilewright::binding

@@ -159,7 +159,7 @@ bool run_fallback(const GemmFp8Inputs& in, const GemmFp8Shape& s, Owned& out) {
   return true;
 }
 
-bool run(GemmFp8Inputs& in, const GemmFp8Shape& s, Owned& out) {
+bool run(const GemmFp8Inputs& in, const GemmFp8Shape& s, Owned& out) {
   if (s.rows == 0 || s.n == 0) return allocate_output(in, s, out);
   FamilyCall<Fp8Family> call;
   call.problem.M = s.grouping == Grouping::kContiguous ? (s.m + s.groups - 1) / s.groups : s.m;
@@ -169,15 +169,9 @@ bool run(GemmFp8Inputs& in, const GemmFp8Shape& s, Owned& out) {
   call.problem.accumulation = in.fast_accum ? gemm_fp8::Accumulation::kFast : gemm_fp8::Accumulation::kAccurate;
   call.problem.grouping = s.grouping;
   call.problem.dtype = static_cast<DType>(in.out_dtype);
-  if (!decide_family(call, in.a, s.rows)) return false;
-  const DeviceGuard guard(in.a.device);
-  if (call.custom()) {
-    GemmFp8Inputs prepared = in;
-    if (!run_custom(prepared, s, call, out)) return false;
-    if (call.custom()) return true;
-    if (Handle refused = out.release()) shim.delete_tensor(refused);
-  }
-  return run_fallback(in, s, out);
+  return answer(
+      call, in, s.rows, out, [&](GemmFp8Inputs& own, Owned& result) { return run_custom(own, s, call, result); },
+      [&](Owned& result) { return run_fallback(in, s, result); });
 }
 
 }  // namespace

@@ -97,15 +97,9 @@ bool run_gemm_nvfp4(GemmNvfp4Inputs& in, Owned& out) {
   call.problem.N = in.b.sizes[0];
   call.problem.K = 2 * in.a.sizes[1];
   call.problem.dtype = static_cast<DType>(in.out_dtype);
-  if (!decide_family(call, in.a, call.problem.M)) return false;
-  const DeviceGuard guard(in.a.device);
-  if (call.custom()) {
-    GemmNvfp4Inputs prepared = in;
-    if (!run_custom(prepared, call, out)) return false;
-    if (call.custom()) return true;
-    if (Handle refused = out.release()) shim.delete_tensor(refused);
-  }
-  return run_fallback(in, out);
+  return answer(
+      call, in, call.problem.M, out, [&](GemmNvfp4Inputs& own, Owned& result) { return run_custom(own, call, result); },
+      [&](Owned& result) { return run_fallback(in, result); });
 }
 
 }  // namespace tilewright::binding

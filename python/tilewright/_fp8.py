@@ -1,8 +1,8 @@
 """FP8 linear layers of compressed-tensors, ModelOpt and fine-grained FP8 checkpoints, to and from LinearFP8.
 
 The weight is float8_e4m3fn [N, K] times `weight_scale` (or `weight_scale_inv`, which is multiplied too): one value, one
-per row, or one per block of 128 by 128. `input_scale`, one value, is the scale of every input; without it inputs are
-measured, row by row (by 1 x 128 under block scales).
+per row, or one per block of 128 by 128. `input_scale` (or `activation_scale`), one value, is the scale of every input;
+without it inputs are measured, row by row (by 1 x 128 under block scales).
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ from dataclasses import dataclass
 import torch
 
 from ._errors import CheckpointError, unknown_keys
-from .fp8 import dequantize_fp8
 from .linear_fp8 import LinearFP8
 from .reference_fp8 import blocks
 
 _SCALES = ("weight_scale", "weight_scale_inv")
-_KEYS = ("weight", *_SCALES, "input_scale", "bias")
+_INPUT_SCALES = ("input_scale", "activation_scale")
+KEYS = ("weight", *_SCALES, *_INPUT_SCALES, "bias")
+"""All keys that a layer may have."""
 _RECORD = "_fp8_record"
 
 
 @dataclass(frozen=True)
 class Record:
-    """What the checkpoint holds beside a LinearFP8: the key of the weight's scale, and the tensors as they were."""
+    """What the checkpoint holds beside a LinearFP8: the keys of the scales, and the tensors as they were."""
 
     key: str
     scale: torch.Tensor
+    input_key: str
     input_scale: torch.Tensor | None
 
 
@@ -43,12 +45,15 @@ def prefixes(tensors: Mapping[str, torch.Tensor]) -> list[str]:
 def read(tensors: Mapping[str, torch.Tensor], prefix: str) -> LinearFP8:
     """The layer below `prefix`. CheckpointError names the key that does not fit."""
     own = {key[len(prefix) :]: tensor for key, tensor in tensors.items() if key.startswith(prefix)}
-    unknown = sorted(own.keys() - set(_KEYS))
+    unknown = sorted(own.keys() - set(KEYS))
     if unknown:
-        raise unknown_keys("an FP8 layer", [prefix + key for key in unknown], _KEYS)
+        raise unknown_keys("an FP8 layer", [prefix + key for key in unknown], KEYS)
     found = [key for key in _SCALES if key in own]
     if len(found) != 1:
         raise CheckpointError(f"{prefix}weight_scale: found {found or 'none'}; expected exactly one of {_SCALES}")
+    inputs = [key for key in _INPUT_SCALES if key in own]
+    if len(inputs) > 1:
+        raise CheckpointError(f"{prefix}input_scale: found {inputs}; expected at most one of {_INPUT_SCALES}")
     weight = own["weight"]
     if weight.dim() != 2:
         raise CheckpointError(f"{prefix}weight: {list(weight.shape)}; expected [N, K]")
@@ -56,12 +61,13 @@ def read(tensors: Mapping[str, torch.Tensor], prefix: str) -> LinearFP8:
     if "bias" in own and tuple(own["bias"].shape) != shape[:1]:
         raise CheckpointError(f"{prefix}bias: {list(own['bias'].shape)}; expected [{shape[0]}]")
     scale = _weight_scale(own[found[0]], shape, prefix + found[0])
-    given = _input_scale(own.get("input_scale"), scale.dim() == 2 and scale.shape != (shape[0], 1), prefix)
+    input_key = inputs[0] if inputs else _INPUT_SCALES[0]
+    given = _input_scale(own.get(input_key), scale.dim() == 2 and scale.shape != (shape[0], 1), prefix + input_key)
     if scale.numel() == 1 and given is None:  # inputs are measured by row, so the weight's scale is one per row too
         scale = scale.reshape(1, 1).expand(shape[0], 1).contiguous()
     kind = "tensor" if scale.dim() == 0 else "row" if tuple(scale.shape) == (shape[0], 1) else "block"
     layer = LinearFP8(weight, scale, own.get("bias"), input_scale=given, scaling=kind)
-    object.__setattr__(layer, _RECORD, Record(found[0], own[found[0]], own.get("input_scale")))
+    object.__setattr__(layer, _RECORD, Record(found[0], own[found[0]], input_key, own.get(input_key)))
     return layer
 
 
@@ -77,7 +83,7 @@ def write(layer: LinearFP8, prefix: str) -> dict[str, torch.Tensor]:
     if record is not None and record.input_scale is not None and given is not None and _same(record.input_scale, given):
         given = record.input_scale
     if given is not None:
-        out["input_scale"] = given
+        out[_INPUT_SCALES[0] if record is None else record.input_key] = given
     if layer.bias is not None:
         out["bias"] = layer.bias.detach()
     return {prefix + key: tensor for key, tensor in out.items()}
@@ -96,19 +102,11 @@ def _same(stored: torch.Tensor, own: torch.Tensor) -> bool:
     return torch.equal(wanted.nan_to_num(), own.nan_to_num()) and torch.equal(wanted.isnan(), own.isnan())
 
 
-def expand(layer: LinearFP8, dtype: torch.dtype) -> torch.nn.Linear:
-    """The layer as a dense one in `dtype`."""
-    dense = torch.nn.Linear(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
-    weight = dequantize_fp8(layer.weight, layer.weight_scale).to(dtype)
-    dense.weight = torch.nn.Parameter(weight, requires_grad=False)
-    if layer.bias is not None:
-        dense.bias = torch.nn.Parameter(layer.bias.detach().to(dtype), requires_grad=False)
-    return dense
-
-
 def _weight_scale(scale: torch.Tensor, shape: tuple[int, int], key: str) -> torch.Tensor:
     """The scale in fp32 as LinearFP8 takes it."""
     N, K = shape
+    if not scale.is_floating_point():
+        raise CheckpointError(f"{key}: {str(scale.dtype).removeprefix('torch.')}; expected a type of floating point")
     scale = scale.float()
     if scale.numel() == 1:
         return scale.reshape(())
@@ -123,11 +121,11 @@ def _weight_scale(scale: torch.Tensor, shape: tuple[int, int], key: str) -> torc
     )
 
 
-def _input_scale(scale: torch.Tensor | None, in_blocks: bool, prefix: str) -> torch.Tensor | None:
+def _input_scale(scale: torch.Tensor | None, in_blocks: bool, key: str) -> torch.Tensor | None:
     """The scale of every input, or None where each is measured."""
     if scale is None:
         return None
     if scale.numel() != 1 or in_blocks:
         expected = "none with block scales" if in_blocks else "one value"
-        raise CheckpointError(f"{prefix}input_scale: {list(scale.shape)}; expected {expected}")
+        raise CheckpointError(f"{key}: {list(scale.shape)}; expected {expected}")
     return scale.float().reshape(())

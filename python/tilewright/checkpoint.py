@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from . import _bitsandbytes, _files, _fp8, _nvfp4
+from ._dense import dense_linear
 from ._errors import CheckpointError, unknown_keys
 from .linear import Linear4bit
 from .linear_fp8 import LinearFP8
@@ -147,7 +148,7 @@ def load(
     }
     if expand_fp8:
         dense = made.pop("fp8")
-        made["expanded"] = {p: _fp8.expand(layer, dtype or _dtype_of(model, p)) for p, layer in dense.items()}  # type: ignore[arg-type]
+        made["expanded"] = {p: dense_linear(layer, dtype or _dtype_of(model, p)) for p, layer in dense.items()}  # type: ignore[arg-type]
     layers = {prefix: layer for group in made.values() for prefix, layer in group.items()}
     # Everything is checked before the model changes.
     replaced = {prefix: _linear(model, prefix, layer) for prefix, layer in layers.items()}

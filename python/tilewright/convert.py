@@ -40,34 +40,34 @@ class ConvertReport:
 
 
 FORMATS = ("4bit", "fp8", "nvfp4")
+DEFAULT_QUANT_TYPE = "nf4"
+DEFAULT_SCALING = "row"
 
 
 def convert(
     model: torch.nn.Module,
     *,
     format: str = FORMATS[0],  # noqa: A002
-    quant_type: str = "nf4",
+    quant_type: str | None = None,
     blocksize: int | None = None,
     nested: bool = False,
     include: str | Iterable[str] | None = None,
     exclude: str | Iterable[str] = (),
     prepack: bool = False,
-    scaling: str = "row",
+    scaling: str | None = None,
 ) -> ConvertReport:
     """Replaces the torch.nn.Linear layers of `model` by Linear4bit, LinearFP8 or LinearNVFP4, in place.
 
-    format: "4bit", weights alone, with quant_type, blocksize, nested and prepack; "fp8", weights and activations, with
-    scaling ("tensor", "row" or "block"); "nvfp4", weights and activations.
+    format: "4bit", weights alone, with quant_type (None: "nf4"), blocksize, nested and prepack; "fp8", weights and
+    activations, with scaling ("tensor", "row" or "block"; None: "row"); "nvfp4", weights and activations.
     include, exclude: patterns of module names, as in the shell ("*.mlp.*"); a layer is converted when it matches one
     of `include` (None: all) and none of `exclude`. A layer called lm_head is left alone unless `include` names it, and
     so are layers whose weight is tied to another module, subclasses of torch.nn.Linear, and layers with hooks.
     prepack: keep the codes in the order that Hopper's kernels read fastest, where the shape allows it.
     ValueError for a wrong option, for a pattern that matches no module, and for a model that is one linear layer.
     """
-    _check_options(format, quant_type, blocksize, nested, scaling)
-    for option, given in (("blocksize", blocksize is not None), ("nested", nested), ("prepack", prepack)):
-        if given and format != "4bit":
-            raise ValueError(f"{option} is given; it is an option of format='4bit', not of {format!r}")
+    check_options(format, quant_type, blocksize, nested, prepack, scaling)
+    quant_type = quant_type or DEFAULT_QUANT_TYPE
     if isinstance(model, torch.nn.Linear):
         raise ValueError("the model is one linear layer, which cannot be replaced in place; use Linear4bit.from_linear")
     choice = _Choice(model, _patterns(include), _patterns(exclude) or ())
@@ -82,7 +82,7 @@ def convert(
         assert isinstance(module, torch.nn.Linear)
         layer: Linear4bit | LinearFP8 | LinearNVFP4
         if format == "fp8":
-            layer = LinearFP8.from_linear(module, scaling=scaling)
+            layer = LinearFP8.from_linear(module, scaling=scaling or DEFAULT_SCALING)
         elif format == "nvfp4":
             layer = LinearNVFP4.from_linear(module)
         else:
@@ -100,11 +100,26 @@ def convert(
     return ConvertReport(tuple(converted), skipped, before, _size(model))
 
 
-def _check_options(kind: str, quant_type: str, blocksize: int | None, nested: bool, scaling: str) -> None:
+def check_options(
+    kind: str, quant_type: str | None, blocksize: int | None, nested: bool, prepack: bool, scaling: str | None
+) -> None:
+    """ValueError for a format or an option that there is not, and for an option of another format."""
     if kind not in FORMATS:
         raise ValueError(f"format={kind!r}; allowed: {', '.join(FORMATS)}")
-    if scaling not in SCALINGS:
+    owners = {"quant_type": "4bit", "blocksize": "4bit", "nested": "4bit", "prepack": "4bit", "scaling": "fp8"}
+    given = {
+        "quant_type": quant_type is not None,
+        "blocksize": blocksize is not None,
+        "nested": nested,
+        "prepack": prepack,
+        "scaling": scaling is not None,
+    }
+    for option, owner in owners.items():
+        if given[option] and kind != owner:
+            raise ValueError(f"{option} is given; it is an option of format={owner!r}, not of {kind!r}")
+    if scaling is not None and scaling not in SCALINGS:
         raise ValueError(f"scaling={scaling!r}; allowed: {', '.join(SCALINGS)}")
+    quant_type = quant_type or DEFAULT_QUANT_TYPE
     fmt = formats.get_format(quant_type)
     if blocksize is not None and blocksize not in fmt.blocksizes:
         raise ValueError(f"blocksize={blocksize}; allowed for {quant_type}: {', '.join(map(str, fmt.blocksizes))}")

@@ -1,10 +1,10 @@
-"""transformers: load any model with 4-bit linear layers, and open quantised checkpoints of others with our kernels.
+"""transformers: load any model with linear layers in 4 or 8 bits, and open quantised checkpoints with our kernels.
 
 Importing this module imports transformers and registers the method "tilewright" at its extension point; importing
 tilewright does neither.
 
     AutoModelForCausalLM.from_pretrained(name, quantization_config=TilewrightConfig())   # quantises while loading
-    AutoModelForCausalLM.from_pretrained(path, config=open_config(path))                 # bitsandbytes, NVFP4
+    AutoModelForCausalLM.from_pretrained(path, config=open_config(path))                 # bitsandbytes, NVFP4, FP8
 """
 
 from __future__ import annotations
@@ -19,75 +19,68 @@ from transformers.quantizers import HfQuantizer, register_quantization_config, r
 from transformers.quantizers.quantizers_utils import should_convert_module
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
-from . import _bitsandbytes, _nvfp4, formats
-from .convert import convert
-from .gemm import dequantize_4bit, quantize_4bit
-from .linear import Linear4bit
+from . import _hf_layers
+from ._dense import QUANTISED, Quantised, dense_linear
+from .convert import DEFAULT_QUANT_TYPE, DEFAULT_SCALING, FORMATS, check_options, convert
+from .formats import get_format
+from .linear_fp8 import LinearFP8, LinearNVFP4
 
 __all__ = ["TilewrightConfig", "TilewrightHfQuantizer", "open_config"]
 
-METHOD = "tilewright"
-_BUFFERS = ("weight", "absmax", "nested_absmax", "nested_code", "offset")
-# Format of the checkpoint -> the keys that make up one weight. "tilewright" is what save_pretrained writes.
-_SOURCES: dict[str, tuple[str, ...]] = {
-    METHOD: (),
-    "bitsandbytes": (
-        "weight",
-        "weight.absmax",
-        "weight.quant_map",
-        "weight.nested_absmax",
-        "weight.nested_quant_map",
-        "weight.quant_state.bitsandbytes__nf4",
-        "weight.quant_state.bitsandbytes__fp4",
-    ),
-    "compressed-tensors": ("weight", *_nvfp4.COMPRESSED_TENSORS.keys[:-1]),
-    "modelopt": _nvfp4.MODELOPT.keys[:-1],
-}
+METHOD = _hf_layers.OWN
 
 
 @register_quantization_config(METHOD)
 class TilewrightConfig(QuantizationConfigMixin):  # type: ignore[misc]  # transformers has no types here
-    """How linear layers are held in 4 bits; the arguments are those of `tilewright.convert`.
+    """How linear layers are held in 4 or 8 bits; the arguments are those of `tilewright.convert`.
 
+    format: "4bit", with quant_type, blocksize and nested; "fp8", with scaling; "nvfp4". None stands for the default.
     include, exclude: patterns of module names. The output layer and tied layers stay dense unless include names them.
-    source: the format of the checkpoint; set by `open_config`, not by hand. ValueError for a wrong option.
+    source: the format of the checkpoint, and input_scale: whether its FP8 layers hold the scale of their inputs; both
+    are set by `open_config` and on saving, not by hand. ValueError for a wrong option.
     """
 
     def __init__(
         self,
-        quant_type: str = "nf4",
+        quant_type: str | None = None,
         blocksize: int | None = None,
         nested: bool = False,
         include: str | Iterable[str] | None = None,
         exclude: str | Iterable[str] = (),
         source: str = METHOD,
+        format: str = FORMATS[0],  # noqa: A002
+        scaling: str | None = None,
+        input_scale: bool = False,
         **unknown: Any,
     ) -> None:
-        fmt = formats.get_format(quant_type)
-        blocksize = fmt.default_blocksize if blocksize is None else blocksize
-        if blocksize not in fmt.blocksizes:
-            raise ValueError(f"blocksize={blocksize}; allowed for {quant_type}: {', '.join(map(str, fmt.blocksizes))}")
-        if nested and quant_type == "e2m1":
-            raise ValueError("nested=True; e2m1 scales are 8 bits already, allowed: False")
-        if source not in _SOURCES:
-            raise ValueError(f"source={source!r}; allowed: {', '.join(_SOURCES)}")
+        check_options(format, quant_type, blocksize, nested, False, scaling)
+        if source not in _hf_layers.SOURCES:
+            raise ValueError(f"source={source!r}; allowed: {', '.join(_hf_layers.SOURCES)}")
+        if input_scale and (format != "fp8" or scaling == "block"):
+            raise ValueError("input_scale=True; it goes with format='fp8' and scaling 'tensor' or 'row'")
         unknown.pop("quant_method", None)
         if unknown:
             raise ValueError(f"unknown options of TilewrightConfig: {', '.join(sorted(unknown))}")
+        if format == "4bit":
+            quant_type = DEFAULT_QUANT_TYPE if quant_type is None else quant_type
+            blocksize = get_format(quant_type).default_blocksize if blocksize is None else blocksize
         self.quant_method = METHOD
+        self.format = format
         self.quant_type = quant_type
         self.blocksize = blocksize
         self.nested = nested
+        self.scaling = DEFAULT_SCALING if format == "fp8" and scaling is None else scaling
+        self.input_scale = input_scale
         self.include = [include] if isinstance(include, str) else None if include is None else list(include)
         self.exclude = [exclude] if isinstance(exclude, str) else list(exclude)
         self.source = source
 
 
 def open_config(path: str, **options: Any) -> Any:
-    """The config of a quantised checkpoint, changed so that its 4-bit layers run here; pass it as `config=`.
+    """The config of a quantised checkpoint, changed so that its layers run here; pass it as `config=`.
 
-    Knows bitsandbytes 4-bit, and NVFP4 of compressed-tensors and ModelOpt. The options are those of
-    AutoConfig.from_pretrained. ValueError for a checkpoint that is not quantised so.
+    Knows bitsandbytes 4-bit, NVFP4 and FP8 of compressed-tensors and ModelOpt, and fine-grained FP8. The options are
+    those of AutoConfig.from_pretrained. ValueError for a checkpoint that is not quantised so.
     """
     config = AutoConfig.from_pretrained(path, **options)
     found = getattr(config, "quantization_config", None)
@@ -100,8 +93,9 @@ def open_config(path: str, **options: Any) -> Any:
     text = str(fields).lower()
     fits = {
         "bitsandbytes": bool(fields.get("load_in_4bit") or fields.get("_load_in_4bit")),
-        "compressed-tensors": "nvfp4-pack-quantized" in text,
-        "modelopt": "nvfp4" in text,
+        "compressed-tensors": "nvfp4-pack-quantized" in text or "float-quantized" in text,
+        "modelopt": "nvfp4" in text or "fp8" in text,
+        "fp8": fields.get("expert_dtype", "fp8") == "fp8",
     }
     if not fits.get(str(method), False):
         raise ValueError(
@@ -119,13 +113,13 @@ class TilewrightHfQuantizer(HfQuantizer):  # type: ignore[misc]  # transformers 
 
     def __init__(self, quantization_config: TilewrightConfig, **options: Any) -> None:
         super().__init__(quantization_config, **options)
-        names = {"weight": list(_SOURCES[quantization_config.source])}
+        names = {"weight": list(_hf_layers.SOURCES[quantization_config.source])}
         self.serialized_names: dict[str, list[str]] = names if self.foreign else {}
 
     @property
     def foreign(self) -> bool:
         """True for a checkpoint in the format of another library."""
-        return bool(_SOURCES[self.quantization_config.source])
+        return bool(_hf_layers.SOURCES[self.quantization_config.source])
 
     def _process_model_before_weight_loading(self, model: Any, **_: Any) -> None:
         if self.foreign:
@@ -139,12 +133,17 @@ class TilewrightHfQuantizer(HfQuantizer):  # type: ignore[misc]  # transformers 
             stay += [name for name, _ in model.named_modules() if name and not should_convert_module(name, keys)]
         convert(
             model,
+            format=options.format,
             quant_type=options.quant_type,
             blocksize=options.blocksize,
             nested=options.nested,
+            scaling=options.scaling,
             include=options.include,
             exclude=stay,
         )
+        if options.input_scale:
+            for layer in _layers(model).values():
+                layer.input_scale = torch.empty((), dtype=torch.float32, device="meta")
 
     def _process_model_after_weight_loading(self, model: Any, **_: Any) -> Any:
         if self.foreign:
@@ -153,30 +152,31 @@ class TilewrightHfQuantizer(HfQuantizer):  # type: ignore[misc]  # transformers 
 
     def _describe(self, model: Any) -> None:
         """Makes the config say what the model holds now, in the format that save_pretrained writes."""
-        layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, Linear4bit)}
-        kinds = {(layer.quant_type, layer.blocksize, layer.state.nested) for layer in layers.values()}
+        layers = _layers(model)
+        kinds = {tuple(_kind(layer).items()) for layer in layers.values()}
         if len(kinds) == 1:
-            quant_type, blocksize, nested = kinds.pop()
-            self.quantization_config = TilewrightConfig(quant_type, blocksize, nested, include=list(layers))
+            self.quantization_config = TilewrightConfig(include=list(layers), **dict(kinds.pop()))
             model.config.quantization_config = self.quantization_config
             # The reverse of the loading, which save_pretrained would run, does not apply to our own format.
-            model._weight_conversions = [c for c in model._weight_conversions or [] if not _is_ours(c)]
+            conversions = model._weight_conversions or []
+            model._weight_conversions = [c for c in conversions if not _hf_layers.is_ours(c)]
 
     def param_needs_quantization(self, model: Any, param_name: str, **_: Any) -> bool:
         """True for the weight of a layer that is quantised while loading."""
         head, last = param_name.rpartition(".")[::2]
-        return last in _BUFFERS and isinstance(model.get_submodule(head), Linear4bit)
+        module = model.get_submodule(head)
+        return isinstance(module, QUANTISED) and last in module._buffers
 
     def get_quantize_ops(self) -> ConversionOps:
         """The operation that quantises one weight."""
-        return _Quantize()
+        return _hf_layers.Quantize()
 
     def get_load_operations(self) -> dict[str, Any]:
-        """The operation that reads one weight of another library's checkpoint."""
-        return {"deserialize": _Deserialize} if self.foreign else {}
+        """The operations that read weights of another library's checkpoint: of a layer, and of a stack of them."""
+        return {"deserialize": _hf_layers.Deserialize, "dequantize": _hf_layers.Expand} if self.foreign else {}
 
     def is_serializable(self) -> bool:
-        """save_pretrained writes the 4-bit layers; a model with layers of several formats is for checkpoint.save."""
+        """save_pretrained writes the quantised layers; one with layers of several formats is for checkpoint.save."""
         return not self.foreign
 
     @property
@@ -190,70 +190,21 @@ class TilewrightHfQuantizer(HfQuantizer):  # type: ignore[misc]  # transformers 
         return True
 
     def _dequantize(self, model: Any, dtype: torch.dtype | str | None = None) -> Any:
-        for name, layer in list(model.named_modules()):
-            if isinstance(layer, Linear4bit):
-                # transformers hands over the name of the dtype once the model was saved.
-                wanted = getattr(torch, dtype) if isinstance(dtype, str) else dtype or torch.float32
-                model.set_submodule(name, _dense(layer, wanted))
+        # transformers hands over the name of the dtype once the model was saved.
+        wanted = getattr(torch, dtype) if isinstance(dtype, str) else dtype or torch.float32
+        for name, layer in _layers(model).items():
+            model.set_submodule(name, dense_linear(layer, wanted))
         return model
 
 
-class _Quantize(ConversionOps):  # type: ignore[misc]  # transformers has no types here
-    """A dense weight to the buffers of its Linear4bit."""
-
-    def convert(self, input_dict: dict[str, Any], model: Any = None, **_: Any) -> dict[str, torch.Tensor]:
-        out: dict[str, torch.Tensor] = {}
-        for key, value in input_dict.items():
-            weight = value[0] if isinstance(value, list) else value
-            head = key.rpartition(".")[0]
-            layer = model.get_submodule(head)
-            packed, state = quantize_4bit(
-                weight, quant_type=layer.quant_type, blocksize=layer.blocksize, nested=layer.nested_absmax is not None
-            )
-            values = (packed, state.absmax, state.nested_absmax, state.nested_code, state.offset)
-            pairs = zip(_BUFFERS, values, strict=True)
-            out |= {f"{head}.{name}": value for name, value in pairs if value is not None}
-        return out
+def _layers(model: Any) -> dict[str, Quantised]:
+    return {name: layer for name, layer in model.named_modules() if isinstance(layer, QUANTISED)}
 
 
-class _Deserialize(ConversionOps):  # type: ignore[misc]  # transformers has no types here
-    """The keys of one layer of a foreign checkpoint to a Linear4bit, which takes the dense layer's place."""
-
-    def __init__(self, hf_quantizer: TilewrightHfQuantizer) -> None:
-        self.hf_quantizer = hf_quantizer
-        self.source = hf_quantizer.quantization_config.source
-
-    def convert(
-        self, input_dict: dict[str, Any], model: Any = None, full_layer_name: str = "", **_: Any
-    ) -> dict[str, torch.Tensor]:
-        tensors = {key: value[0] if isinstance(value, list) else value for key, value in input_dict.items()}
-        head = full_layer_name.rpartition(".")[0]
-        old = model.get_submodule(head)
-        if len(tensors) == 1:  # a dense layer, an embedding or a norm of the same checkpoint
-            (value,) = tensors.values()
-            dtype = old.weight.dtype
-            return {full_layer_name: value.to(dtype) if value.is_floating_point() else value}
-        if self.source == "bitsandbytes":
-            layer = _bitsandbytes.read(tensors, "")
-        else:
-            layer = _nvfp4.read(tensors, "", _nvfp4.NAMINGS[self.source])
-        if (old.out_features, old.in_features) != (layer.out_features, layer.in_features):
-            found, wanted = list(layer.state.shape), [old.out_features, old.in_features]
-            raise ValueError(f"{full_layer_name}: the checkpoint has {found}, the model {wanted}")
-        layer.register_parameter("bias", old.bias)
-        layer.train(old.training)
-        model.set_submodule(head, layer)
-        values = {name: getattr(layer, name) for name in _BUFFERS}
-        return {f"{head}.{name}": value for name, value in values.items() if value is not None}
-
-
-def _is_ours(conversion: Any) -> bool:
-    return any(isinstance(operation, _Deserialize) for operation in getattr(conversion, "operations", ()))
-
-
-def _dense(layer: Linear4bit, dtype: torch.dtype) -> torch.nn.Linear:
-    dense = torch.nn.Linear(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
-    dense.weight = torch.nn.Parameter(dequantize_4bit(layer.weight, layer.state, dtype=dtype), requires_grad=False)
-    if layer.bias is not None:
-        dense.bias = torch.nn.Parameter(layer.bias.detach().to(dtype), requires_grad=False)
-    return dense
+def _kind(layer: Quantised) -> dict[str, Any]:
+    """The options of TilewrightConfig that make such layers."""
+    if isinstance(layer, LinearFP8):
+        return {"format": "fp8", "scaling": layer.scaling, "input_scale": layer.input_scale is not None}
+    if isinstance(layer, LinearNVFP4):
+        return {"format": "nvfp4"}
+    return {"quant_type": layer.quant_type, "blocksize": layer.blocksize, "nested": layer.state.nested}

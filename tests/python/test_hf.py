@@ -13,7 +13,8 @@ import pytest
 import torch
 
 import tilewright
-from tilewright import Linear4bit, checkpoint
+from tilewright import Linear4bit, LinearFP8, LinearNVFP4, checkpoint
+from tilewright._dense import dense_weight
 
 transformers = pytest.importorskip("transformers", minversion="5.0", reason="needs transformers", exc_type=ImportError)
 hf = pytest.importorskip("tilewright.hf")
@@ -47,14 +48,28 @@ def logits(model: Any) -> torch.Tensor:
     return result
 
 
-def layers(model: Any) -> dict[str, Linear4bit]:
-    return {name: layer for name, layer in model.named_modules() if isinstance(layer, Linear4bit)}
+def layers(model: Any) -> dict[str, Any]:
+    kinds = (Linear4bit, LinearFP8, LinearNVFP4)
+    return {name: layer for name, layer in model.named_modules() if isinstance(layer, kinds)}
+
+
+def raw(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().reshape(-1).contiguous().view(torch.uint8)
 
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"quant_type": "fp4", "blocksize": 32}, {"nested": True}, {"quant_type": "e2m1"}],
-    ids=["nf4", "fp4", "nested", "e2m1"],
+    [
+        {},
+        {"quant_type": "fp4", "blocksize": 32},
+        {"nested": True},
+        {"quant_type": "e2m1"},
+        {"format": "fp8"},
+        {"format": "fp8", "scaling": "tensor"},
+        {"format": "fp8", "scaling": "block"},
+        {"format": "nvfp4"},
+    ],
+    ids=["nf4", "fp4", "nested", "e2m1", "fp8", "fp8-tensor", "fp8-block", "nvfp4"],
 )
 def test_quantises_while_loading_and_saves(dense_path: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     model = AutoModel.from_pretrained(dense_path, quantization_config=hf.TilewrightConfig(**options))
@@ -66,12 +81,20 @@ def test_quantises_while_loading_and_saves(dense_path: Path, tmp_path: Path, opt
     assert torch.equal(logits(model), logits(expected))
     model.save_pretrained(tmp_path)
     again = AutoModel.from_pretrained(tmp_path)
-    assert again.config.quantization_config.quant_type == options.get("quant_type", "nf4")
+    described = again.config.quantization_config
+    assert described.quant_type == options.get("quant_type", None if "format" in options else "nf4")
+    assert (described.format, described.scaling) == (model.config.quantization_config.format, scaling_of(options))
     assert torch.equal(logits(again), logits(model))
     for name, layer in layers(model).items():
         twin = layers(again)[name]
-        assert (twin.absmax.dtype, twin.blocksize) == (layer.absmax.dtype, layer.blocksize)
-        assert torch.equal(twin.absmax.view(torch.uint8), layer.absmax.view(torch.uint8))
+        assert repr(twin) == repr(layer)
+        for key, buffer in layer.named_buffers():
+            assert twin.get_buffer(key).dtype == buffer.dtype
+            assert torch.equal(raw(twin.get_buffer(key)), raw(buffer)), (name, key)
+
+
+def scaling_of(options: dict[str, Any]) -> str | None:
+    return options.get("scaling", "row") if options.get("format") == "fp8" else None
 
 
 def test_include_and_exclude(dense_path: Path) -> None:
@@ -99,13 +122,17 @@ def test_classifiers_and_what_must_stay_in_fp32_stay(tmp_path: Path) -> None:
     assert dense == {"wo", "lm_head"}
 
 
-def test_dequantize_gives_dense_layers(dense_path: Path) -> None:
-    model = AutoModel.from_pretrained(dense_path, quantization_config=hf.TilewrightConfig())
+@pytest.mark.parametrize("kind", ["4bit", "fp8", "nvfp4"])
+def test_dequantize_gives_dense_layers(dense_path: Path, kind: str) -> None:
+    model = AutoModel.from_pretrained(dense_path, quantization_config=hf.TilewrightConfig(format=kind))
     before = logits(model)
+    weights = {name: dense_weight(layer, torch.bfloat16) for name, layer in layers(model).items()}
     model.dequantize()
     assert layers(model) == {}
     assert not hasattr(model.config, "quantization_config")
-    assert torch.allclose(logits(model), before, rtol=0.05, atol=0.01)
+    assert all(torch.equal(model.get_submodule(name).weight, weight) for name, weight in weights.items())
+    off = (logits(model) - before).float().norm() / before.float().norm()
+    assert off < {"4bit": 0.01, "fp8": 0.1, "nvfp4": 0.3}[kind]
 
 
 def test_wrong_options() -> None:
@@ -114,6 +141,11 @@ def test_wrong_options() -> None:
         "blocksize=64; allowed for e2m1: 16": {"quant_type": "e2m1", "blocksize": 64},
         "nested=True": {"quant_type": "e2m1", "nested": True},
         "source='gptq'": {"source": "gptq"},
+        "format='fp16'": {"format": "fp16"},
+        "scaling='column'": {"format": "fp8", "scaling": "column"},
+        "scaling is given; it is an option of format='fp8', not of '4bit'": {"scaling": "row"},
+        "quant_type is given; it is an option of format='4bit', not of 'fp8'": {"format": "fp8", "quant_type": "nf4"},
+        "input_scale=True": {"format": "fp8", "scaling": "block", "input_scale": True},
         "unknown options of TilewrightConfig: bits": {"bits": 4},
     }
     for message, options in cases.items():
@@ -164,6 +196,101 @@ def test_opens_checkpoints_of_others(dense_path: Path, tmp_path: Path, source: s
     assert torch.equal(logits(AutoModel.from_pretrained(own)), logits(model))
 
 
+FINE_GRAINED = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+FP8_FORMATS = {
+    "block": ("block", "weight_scale_inv", torch.float32, None, FINE_GRAINED),
+    "block, E8M0": ("block", "weight_scale_inv", torch.float8_e8m0fnu, None, FINE_GRAINED | {"scale_fmt": "ue8m0"}),
+    "static": ("row", "weight_scale_inv", torch.float32, "activation_scale", FINE_GRAINED),
+    "channel": (
+        "row",
+        "weight_scale",
+        torch.bfloat16,
+        None,
+        {"quant_method": "compressed-tensors", "format": "float-quantized"},
+    ),
+    "modelopt": (
+        "tensor",
+        "weight_scale",
+        torch.float32,
+        "input_scale",
+        {"quant_method": "modelopt", "quant_algo": "FP8"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FP8_FORMATS)
+def test_opens_fp8_checkpoints_of_others(dense_path: Path, tmp_path: Path, kind: str) -> None:
+    """Weights stay as they are: the layers hold the very bytes of the file, and write them again."""
+    scaling, key, dtype, input_key, quantization = FP8_FORMATS[kind]
+    dense = AutoModel.from_pretrained(dense_path)
+    tensors = dict(dense.state_dict())
+    for name, linear in list(dense.named_modules()):
+        if isinstance(linear, torch.nn.Linear) and name not in ("lm_head", "model.layers.1.mlp.up_proj"):
+            given = None if input_key is None else torch.tensor(0.05)
+            layer = LinearFP8.from_linear(linear, scaling=scaling, input_scale=given)
+            # Rounded up to a power of two, the one thing that all these types of scales hold.
+            layer.weight_scale.copy_(layer.weight_scale.log2().ceil().exp2())
+            dense.set_submodule(name, layer)
+            tensors |= {f"{name}.weight": layer.weight, f"{name}.{key}": layer.weight_scale.to(dtype)}
+            tensors |= {} if given is None else {f"{name}.{input_key}": given}
+    write(tmp_path, dense_path, tensors, quantization)
+    model = AutoModel.from_pretrained(tmp_path, config=hf.open_config(str(tmp_path)))
+    assert set(layers(model)) == set(layers(dense))
+    assert torch.equal(logits(model), logits(dense))
+    again = checkpoint.state_dict(model)
+    assert again.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert (again[name].dtype, again[name].shape) == (tensor.dtype, tensor.shape), name
+        assert torch.equal(raw(again[name]), raw(tensor)), name
+    own = tmp_path / "own"
+    model.save_pretrained(own)
+    assert torch.equal(logits(AutoModel.from_pretrained(own)), logits(model))
+
+
+@pytest.mark.parametrize("kind", ["bitsandbytes", "compressed-tensors", "fp8"])
+def test_experts_that_the_model_stacks_are_expanded(tmp_path: Path, kind: str) -> None:
+    """transformers holds experts as one parameter: their weights become dense, the other layers stay quantised."""
+    torch.manual_seed(0)
+    config = transformers.Qwen3MoeConfig(
+        vocab_size=64,
+        hidden_size=128,
+        intermediate_size=128,
+        moe_intermediate_size=128,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        num_experts=4,
+        num_experts_per_tok=2,
+    )
+    dense = transformers.Qwen3MoeForCausalLM(config).to(torch.bfloat16)
+    dense.requires_grad_(False).save_pretrained(tmp_path)
+    tensors = checkpoint.read_tensors(tmp_path)
+    options, quantization = {
+        "bitsandbytes": ({}, BITSANDBYTES),
+        "compressed-tensors": ({"quant_type": "e2m1"}, FORMATS["compressed-tensors"][2]),
+        "fp8": ({"format": "fp8", "scaling": "block"}, FINE_GRAINED),
+    }[kind]
+    for name, weight in list(tensors.items()):
+        if name.endswith("_proj.weight"):
+            linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False)
+            linear.weight = torch.nn.Parameter(weight)
+            single = torch.nn.ModuleDict({"it": linear})
+            tilewright.convert(single, **options)
+            del tensors[name]
+            own = checkpoint.state_dict(single)
+            tensors |= {name.removesuffix("weight") + key.removeprefix("it."): value for key, value in own.items()}
+    write(tmp_path, tmp_path, tensors, quantization)
+    model = AutoModel.from_pretrained(tmp_path, config=hf.open_config(str(tmp_path)))
+    assert {name.rpartition(".")[2] for name in layers(model)} == {"q_proj", "k_proj", "v_proj", "o_proj"}
+    experts = model.model.layers[0].mlp.experts
+    wanted = dense.model.layers[0].mlp.experts
+    for name in ("gate_up_proj", "down_proj"):
+        found, exact = getattr(experts, name).detach(), getattr(wanted, name).detach()
+        assert found.dtype == torch.bfloat16
+        assert 0 < float((found - exact).float().norm() / exact.float().norm()) < 0.15
+    assert torch.isfinite(logits(model)).all()
+
+
 def test_opens_a_checkpoint_of_the_real_bitsandbytes(dense_path: Path, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns at import on a machine without a GPU
@@ -191,7 +318,8 @@ def test_what_does_not_open_is_refused(dense_path: Path, tmp_path: Path) -> None
     tensors = dict(AutoModel.from_pretrained(dense_path).state_dict())
     for quantization in (
         {"quant_method": "bitsandbytes", "load_in_8bit": True},
-        {"quant_method": "compressed-tensors", "format": "float-quantized"},
+        {"quant_method": "compressed-tensors", "format": "pack-quantized"},
+        {"quant_method": "fp8", "expert_dtype": "fp4"},
         {"quant_method": "gptq", "bits": 4},
     ):
         write(tmp_path, dense_path, tensors, quantization)
