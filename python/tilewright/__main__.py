@@ -10,6 +10,7 @@ import click
 from ._version import __version__
 
 OWN_VERBS = ("doctor", "bench")
+FAMILIES = ("gemm_4bit", "gemm_fp8", "gemm_nvfp4")
 
 
 @click.group(
@@ -18,7 +19,7 @@ OWN_VERBS = ("doctor", "bench")
 )
 @click.version_option(__version__, prog_name="tilewright")
 def main() -> None:
-    """4-bit GEMM kernels: what runs on this machine, and how fast."""
+    """GEMM kernels in 4 and 8 bits: what runs on this machine, and how fast."""
 
 
 @main.command()
@@ -38,19 +39,29 @@ def doctor(as_json: bool, no_run: bool) -> None:
 @click.option("--shape", "shapes", multiple=True, metavar="NxK", help="A weight; may be repeated.")
 @click.option("--rows", default="1,4,16,64,256,1024,4096", show_default=True, help="Values of M.")
 @click.option("--dtype", type=click.Choice(["float16", "bfloat16"]), default="bfloat16", show_default=True)
-@click.option("--quant-type", type=click.Choice(["nf4", "fp4", "e2m1"]), default="nf4", show_default=True)
+@click.option("--family", type=click.Choice(FAMILIES), default=FAMILIES[0], show_default=True)
+@click.option("--quant-type", type=click.Choice(["nf4", "fp4", "e2m1"]), help="Of gemm_4bit.  [default: nf4]")
+@click.option("--scaling", type=click.Choice(["tensor", "row", "block"]), help="Of gemm_fp8.  [default: row]")
 @click.option("--device", default=0, show_default=True, help="Number of the CUDA device.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw speed over M to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def bench(
-    shapes: tuple[str, ...], rows: str, dtype: str, quant_type: str, device: int, plot: Path | None, as_json: bool
+    shapes: tuple[str, ...],
+    rows: str,
+    dtype: str,
+    family: str,
+    quant_type: str | None,
+    scaling: str | None,
+    device: int,
+    plot: Path | None,
+    as_json: bool,
 ) -> None:
-    """Time gemm_4bit on this card beside dense cuBLAS and, where installed, bitsandbytes and gemlite."""
+    """Time a product on this card beside dense cuBLAS and those of others: torch, bitsandbytes, gemlite."""
     from . import _bench
 
     try:
         problems = _bench.problems(shapes, rows)
-        result = _bench.run(problems, dtype, quant_type, device)
+        result = _bench.run(problems, _bench.subject(family, dtype, quant_type, scaling), device)
     except _bench.RefusedError as refusal:
         raise click.ClickException(str(refusal)) from None
     click.echo(result.to_json() if as_json else str(result))

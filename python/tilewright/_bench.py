@@ -1,4 +1,4 @@
-"""`python -m tilewright bench`: gemm_4bit on this card beside its peers.
+"""`python -m tilewright bench`: the product of a family on this card beside its peers.
 
 Weights rotate through more memory than the L2 holds, a sample is one replay of a CUDA graph of many calls divided by
 their number, and the peers take turns, so that clocks and heat meet all alike. A peer whose result is wrong, or that
@@ -18,6 +18,8 @@ from pathlib import Path
 import torch
 
 from . import _decisions, _ops, _peers, info
+from ._peers_4bit import Weights4bit
+from ._peers_fp8 import WeightsFp8, WeightsNvfp4
 
 DEFAULT_SHAPES = ((4096, 4096), (14336, 4096), (4096, 14336))
 _REPLAY_US = 250.0
@@ -31,8 +33,42 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True)
+class Subject:
+    """What is timed: a family, the dtype of dense activations and of results, and the format of the weight.
+
+    variant: quant_type of gemm_4bit, scaling of gemm_fp8, "" of gemm_nvfp4.
+    """
+
+    family: str
+    dtype: str
+    variant: str
+
+    def __str__(self) -> str:
+        words = {"gemm_4bit": f"{self.dtype} x {self.variant}", "gemm_fp8": f"e4m3, scales per {self.variant}"}
+        return f"{self.family}, {words.get(self.family, 'e2m1')}"
+
+    def contest(self, N: int, K: int, device: torch.device, rotated_bytes: float) -> _peers.Contest:
+        """Copies of a weight, and the peers."""
+        dtype = getattr(torch, self.dtype)
+        if self.family == "gemm_4bit":
+            return Weights4bit(N, K, self.variant, dtype, device, rotated_bytes)
+        if self.family == "gemm_fp8":
+            return WeightsFp8(N, K, self.variant, dtype, device, rotated_bytes)
+        return WeightsNvfp4(N, K, dtype, device, rotated_bytes)
+
+
+def subject(family: str, dtype: str, quant_type: str | None, scaling: str | None) -> Subject:
+    """The subject that the options name. RefusedError for an option of another family."""
+    owners = {"--quant-type": ("gemm_4bit", quant_type), "--scaling": ("gemm_fp8", scaling)}
+    for option, (owner, given) in owners.items():
+        if given is not None and owner != family:
+            raise RefusedError(f"{option} {given}; it is an option of --family {owner}, not of {family}")
+    return Subject(family, dtype, {"gemm_4bit": quant_type or "nf4", "gemm_fp8": scaling or "row"}.get(family, ""))
+
+
+@dataclass(frozen=True)
 class Row:
-    """One problem: microseconds a call by peer (None: left out), and what gemm_4bit launched."""
+    """One problem: microseconds a call by peer (None: left out), and what tilewright launched."""
 
     M: int
     N: int
@@ -46,8 +82,7 @@ class Result:
     """All timings of one run."""
 
     card: str
-    dtype: str
-    quant_type: str
+    subject: Subject
     versions: dict[str, str]
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
@@ -62,7 +97,7 @@ class Result:
         table = [head, *(_cells(row, peers) for row in self.rows)]
         widths = [max(len(line[column]) for line in table) for column in range(len(head))]
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in table]
-        title = f"{self.card}, {self.dtype} x {self.quant_type}; median us a call, cold weights"
+        title = f"{self.card}, {self.subject}; median us a call, cold weights"
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         return "\n".join([title, versions, "", *lines, *(f"note: {note}" for note in self.notes)])
 
@@ -83,7 +118,7 @@ def problems(shapes: Sequence[str], rows: str) -> list[tuple[int, int, int]]:
     return [(M, N, K) for N, K in sizes for M in counts]
 
 
-def run(problems: Sequence[tuple[int, int, int]], dtype: str, quant_type: str, device: int) -> Result:
+def run(problems: Sequence[tuple[int, int, int]], subject: Subject, device: int) -> Result:
     """Times the problems on a CUDA device. RefusedError without one, or without kernels for it."""
     if not torch.cuda.is_available():
         raise RefusedError("bench needs a CUDA device, and torch finds none; python -m tilewright doctor says why")
@@ -94,13 +129,12 @@ def run(problems: Sequence[tuple[int, int, int]], dtype: str, quant_type: str, d
         raise RefusedError(f"no kernels for {found.name}: {info.build_info()['statement']}")
     with torch.cuda.device(device):
         rotated = max(200e6, 2.0 * getattr(found, "L2_cache_size", 0))
-        return measure(problems, dtype, quant_type, torch.device("cuda", device), found.name, rotated, time_graphs)
+        return measure(problems, subject, torch.device("cuda", device), found.name, rotated, time_graphs)
 
 
 def measure(
     problems: Sequence[tuple[int, int, int]],
-    dtype: str,
-    quant_type: str,
+    subject: Subject,
     device: torch.device,
     card: str,
     rotated_bytes: float,
@@ -108,22 +142,23 @@ def measure(
 ) -> Result:
     """The table, with any timer on any device."""
     notes: dict[str, None] = {}
-    rows = []
-    weights: _peers.Weights | None = None
+    rows: list[Row] = []
+    contest: _peers.Contest | None = None
     for M, N, K in problems:
-        if weights is None or (weights.N, weights.K) != (N, K):
-            weights = None  # free the last ones first
-            weights = _peers.Weights(N, K, quant_type, getattr(torch, dtype), device, rotated_bytes)
-        x = torch.randn(M, K, device=device, dtype=getattr(torch, dtype))
-        calls, reasons = _peers.calls(weights, x)
+        if contest is None or (contest.N, contest.K) != (N, K):
+            contest = None  # free the last one first
+            contest = subject.contest(N, K, device, rotated_bytes)
+        x = torch.randn(M, K, device=device, dtype=getattr(torch, subject.dtype))
+        calls, reasons = _peers.calls(contest, x)
         if "tilewright" not in calls:
             raise RefusedError(f"M={M}, N={N}, K={K}: {reasons['tilewright']}")
         calls["tilewright"](0)
         last = _decisions.last_decision(_ops.NATIVE, device.type)
         us = timer(calls)
-        rows.append(Row(M, N, K, "" if last is None else last.tile or last.path, {p: us.get(p) for p in _peers.NAMES}))
+        tile = "" if last is None else last.tile or last.path
+        rows.append(Row(M, N, K, tile, {peer: us.get(peer) for peer in contest.names}))
         notes |= {f"{peer} is left out: {reason}": None for peer, reason in reasons.items()}
-    return Result(card, dtype, quant_type, _peers.versions(), tuple(rows), tuple(notes))
+    return Result(card, subject, _peers.versions(), tuple(rows), tuple(notes))
 
 
 def time_graphs(calls: dict[str, Call]) -> dict[str, float]:

@@ -11,7 +11,8 @@ from .fp8 import linear_fp8, quantize_fp8
 from .nvfp4 import NVFP4Tensor, dequantize_nvfp4, linear_nvfp4, quantize_nvfp4
 from .reference_fp8 import SCALINGS, blocks
 
-_WEIGHT_GRANULARITY = {"tensor": "tensor", "row": "row", "block": "block128x128"}
+WEIGHT_GRANULARITY = {"tensor": "tensor", "row": "row", "block": "block128x128"}
+"""What one scale of a weight covers, by the kind of scaling, in the words of `quantize_fp8`."""
 
 
 class _Quantized(torch.nn.Module):
@@ -90,7 +91,7 @@ class LinearFP8(_Quantized):
         """Quantises the weight of `linear`; its bias is copied."""
         if scaling not in SCALINGS:
             raise ValueError(f"scaling={scaling!r}; allowed: {', '.join(SCALINGS)}")
-        weight, scale = quantize_fp8(linear.weight.detach(), _WEIGHT_GRANULARITY[scaling])
+        weight, scale = quantize_fp8(linear.weight.detach(), WEIGHT_GRANULARITY[scaling])
         return cls(weight, scale, linear.bias, input_scale=input_scale, scaling=scaling)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

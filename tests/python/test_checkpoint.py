@@ -371,7 +371,7 @@ def test_fp8_scales(scale: tuple[int, ...], expected: int) -> None:
     with pytest.raises(checkpoint.CheckpointError, match=r"0\.weight_scale: uint8; expected a type of floating point"):
         checkpoint.load(net, {"0.weight": weight, "0.weight_scale": torch.ones(1, 2, dtype=torch.uint8)})
     both = {"0.input_scale": torch.ones(()), "0.activation_scale": torch.ones(())}
-    with pytest.raises(checkpoint.CheckpointError, match="found .*; expected at most one of"):
+    with pytest.raises(checkpoint.CheckpointError, match=r"found .*; expected at most one of"):
         checkpoint.load(net, {"0.weight": weight, "0.weight_scale": torch.ones(()), **both})
 
 

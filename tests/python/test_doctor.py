@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import tilewright
-from tilewright import __main__, _bench, _doctor, _library, _machine, _ops, _peers
+from tilewright import __main__, _bench, _doctor, _library, _machine, _ops, _peers, _peers_4bit
 
 GIB = 2**30
 
@@ -175,7 +175,14 @@ def test_other_verbs_are_those_of_the_tilewright_command(
 @pytest.mark.skipif(torch.cuda.is_available(), reason="refuses only without a GPU")
 def test_bench_refuses_without_a_gpu() -> None:
     with pytest.raises(_bench.RefusedError, match="bench needs a CUDA device, and torch finds none; python -m"):
-        _bench.run([(1, 64, 64)], "float16", "nf4", 0)
+        _bench.run([(1, 64, 64)], _bench.subject("gemm_4bit", "float16", None, None), 0)
+
+
+def test_bench_names_an_option_of_another_family() -> None:
+    with pytest.raises(_bench.RefusedError, match="--scaling row; it is an option of --family gemm_fp8, not of gemm_4"):
+        _bench.subject("gemm_4bit", "float16", None, "row")
+    with pytest.raises(_bench.RefusedError, match="--quant-type nf4; it is an option of --family gemm_4bit"):
+        _bench.subject("gemm_nvfp4", "float16", "nf4", None)
 
 
 @pytest.mark.parametrize(("shapes", "rows"), [(["4096"], "1"), (["4096xa"], "1"), (["64x64"], "0"), (["64x65"], "1")])
@@ -185,49 +192,69 @@ def test_bench_rejects_what_is_no_problem(shapes: list[str], rows: str) -> None:
     assert _bench.problems(["128x64", "64X128"], "1,16") == [(1, 128, 64), (16, 128, 64), (1, 64, 128), (16, 64, 128)]
 
 
-@pytest.mark.parametrize("quant_type", ["nf4", "e2m1"])
-def test_bench_measures_and_draws(quant_type: str, tmp_path: Path) -> None:
+SUBJECTS = {
+    "nf4": (_bench.Subject("gemm_4bit", "bfloat16", "nf4"), {"tilewright", "dense"}),
+    "e2m1": (_bench.Subject("gemm_4bit", "bfloat16", "e2m1"), {"tilewright", "dense"}),
+    "fp8-tensor": (
+        _bench.Subject("gemm_fp8", "bfloat16", "tensor"),
+        {"tilewright", "fast", "layer", "scaled_mm", "dense"},
+    ),
+    "fp8-row": (_bench.Subject("gemm_fp8", "bfloat16", "row"), {"tilewright", "fast", "layer", "dense"}),
+    "fp8-block": (_bench.Subject("gemm_fp8", "bfloat16", "block"), {"tilewright", "layer", "dense"}),
+    "nvfp4": (_bench.Subject("gemm_nvfp4", "bfloat16", ""), {"tilewright", "layer", "dense"}),
+}
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_bench_measures_and_draws(name: str, tmp_path: Path) -> None:
     """All but the CUDA timer: peers, checks of their results, table, picture."""
+    subject, present = SUBJECTS[name]
     problems = _bench.problems(["128x64", "64x128"], "1,5")
-    result = _bench.measure(
-        problems, "bfloat16", quant_type, torch.device("cpu"), "a CPU", 1e4, timer=_bench.time_calls
-    )
+    result = _bench.measure(problems, subject, torch.device("cpu"), "a CPU", 1e4, timer=_bench.time_calls)
     assert [(row.M, row.N, row.K) for row in result.rows] == problems
     for row in result.rows:
-        assert (row.us["tilewright"] or 0) > 0 and (row.us["dense"] or 0) > 0
+        assert present <= {peer for peer, us in row.us.items() if us is not None and us > 0}
         assert row.tile == "torch"
-    assert "tilewright us" in str(result) and "128 x 64" in str(result)
+    assert "tilewright us" in str(result) and "128 x 64" in str(result) and subject.family in str(result)
     assert json.loads(result.to_json())["rows"][0]["N"] == 128
-    pytest.importorskip("matplotlib")
-    _bench.draw(result, tmp_path / "speed.png")
-    assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads(result.to_json())["subject"]["family"] == subject.family
+    left_out = {note.partition(" ")[0] for note in result.notes}
+    assert left_out == {peer for row in result.rows for peer, us in row.us.items() if us is None}
+    if name == "nf4":
+        pytest.importorskip("matplotlib")
+        _bench.draw(result, tmp_path / "speed.png")
+        assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_bench_leaves_out_wrong_and_failing_peers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(weights: _peers.Weights, x: torch.Tensor) -> tuple[_peers.Call, torch.Tensor]:
-        call, wanted = _peers._dense(weights, x)
+    def wrong(weights: _peers_4bit.Weights4bit, x: torch.Tensor) -> tuple[_peers.Call, torch.Tensor]:
+        call, wanted = _peers_4bit._dense(weights, x)
         return lambda i: 1.2 * call(i), wanted
 
-    def failing(weights: _peers.Weights, x: torch.Tensor) -> tuple[_peers.Call, torch.Tensor]:
+    def failing(weights: _peers_4bit.Weights4bit, x: torch.Tensor) -> tuple[_peers.Call, torch.Tensor]:
         raise RuntimeError("needs Triton")
 
-    monkeypatch.setattr(_peers, "_bitsandbytes", wrong)
-    monkeypatch.setattr(_peers, "_gemlite", failing)
-    result = _bench.measure([(4, 64, 64)], "float16", "nf4", torch.device("cpu"), "a CPU", 1e4, _bench.time_calls)
+    def measured() -> _bench.Result:
+        subject = _bench.Subject("gemm_4bit", "float16", "nf4")
+        return _bench.measure([(4, 64, 64)], subject, torch.device("cpu"), "a CPU", 1e4, _bench.time_calls)
+
+    monkeypatch.setattr(_peers_4bit, "_bitsandbytes", wrong)
+    monkeypatch.setattr(_peers_4bit, "_gemlite", failing)
+    result = measured()
     assert result.rows[0].us["bitsandbytes"] is None and result.rows[0].us["gemlite"] is None
     assert result.notes == (
         "bitsandbytes is left out: its result is off by 0.2 (relative), at most 0.05 is taken",
         "gemlite is left out: RuntimeError: needs Triton",
     )
-    monkeypatch.setattr(_peers, "_ours", failing)
+    monkeypatch.setattr(_peers_4bit, "_ours", failing)
     with pytest.raises(_bench.RefusedError, match="M=4, N=64, K=64: RuntimeError: needs Triton"):
-        _bench.measure([(4, 64, 64)], "float16", "nf4", torch.device("cpu"), "a CPU", 1e4, _bench.time_calls)
+        measured()
 
 
 def test_int4_of_the_peers_is_close_to_the_weight() -> None:
     torch.manual_seed(0)
     weight = torch.randn(8, 128)
-    codes, scales, zeros = _peers._int4(weight)
+    codes, scales, zeros = _peers_4bit._int4(weight)
     assert int(codes.max()) == 15
     error = (codes.float() - zeros) * scales - weight.reshape(-1, 64)
     assert bool((error.abs() <= scales * 1.01).all())
