@@ -46,6 +46,12 @@ def norm_over_limit(
     return error / (typical.clamp_min(torch.finfo(torch.float32).tiny) * limit)
 
 
+def values_differ(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """As `bytes_differ`, but every NaN is the same."""
+    same = (found == wanted) | (found.isnan() & wanted.isnan())
+    return 2.0 * (~same).any().float() if found.shape == wanted.shape else torch.full((), 2.0, device=wanted.device)
+
+
 def bytes_differ(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
     """Twice the limit where two tensors differ in shape, type or bytes, else 0; a scalar on the device."""
     if found.shape != wanted.shape or found.dtype != wanted.dtype:

@@ -42,11 +42,16 @@ def block_sizes(N: int, K: int) -> tuple[int, int]:
 
 
 class Pool:
-    """Operands and scales of FP8 products."""
+    """Operands and scales of FP8 products.
+
+    Rows of the two sides are independent: with equal ones every term of a sum is positive, and what tensor cores cut
+    off each time they add is no longer small beside the sum.
+    """
 
     def __init__(self, device: torch.device, count: int) -> None:
         self.device = device
         self.codes = code_buffers(device, count)
+        self.weights = code_buffers(device, count)[FP8[0]]
         self.factors = 0.5 + torch.rand(4 << 20, device=device)
 
     def scale(self, rng: random.Random, shape: tuple[int, ...], size: float, odds: float = 0.2) -> torch.Tensor:
@@ -66,7 +71,7 @@ class Pool:
         """A weight, or a stack of `groups` of them (0: none)."""
         lead = (groups,) if groups else ()
         rows = max(1, groups) * (N + (rng.choice([0, 0, 3]) if groups else 0))
-        codes = fuzz_pool.view(rng, self.codes[FP8[0]], rows, K)
+        codes = fuzz_pool.view(rng, self.weights, rows, K)
         if groups:
             if not codes.is_contiguous():
                 codes = codes.contiguous()
@@ -92,7 +97,7 @@ class GemmFp8:
     """gemm_fp8 and scaled_mm against fp32 products of the same operands."""
 
     def __init__(self, rng: random.Random, device: torch.device, weights: int) -> None:
-        self.pool = Pool(device, 24 << 20)
+        self.pool = Pool(device, 32 << 20)
         self.device = device
         self.poison = Poison(device)
         self.weights = [self._make(rng) for _ in range(weights)]
@@ -164,7 +169,7 @@ class GemmFp8Grouped:
     """gemm_fp8_grouped, contiguous and masked; rows of no group are not looked at."""
 
     def __init__(self, rng: random.Random, device: torch.device, weights: int) -> None:
-        self.pool = Pool(device, 24 << 20)
+        self.pool = Pool(device, 32 << 20)
         self.device = device
         self.poison = Poison(device)
         self.weights = [self._make(rng) for _ in range(max(8, weights // 4))]

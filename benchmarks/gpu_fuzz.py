@@ -4,8 +4,8 @@
 
 Shapes, strides, offsets, types, formats, layouts, scalings, groups and bias are drawn at random, sizes mostly near
 multiples of 16 and 64. A call either answers within the limit of every element and writes all of them, or raises before
-anything is launched. Each family runs in a process of its own, all at once; what a fault of the device or a crash takes
-down is that process, which goes on behind the call that did it. Every call depends on the seed and its number alone:
+anything is launched. Each family runs in processes of its own, all at once; what a fault of the device or a crash takes
+down is that process; another goes on behind the call that did it. Every call depends on the seed and its number alone:
 `--family gemm_fp8 --only 4711` repeats one.
 """
 
@@ -37,6 +37,9 @@ def make(name: str, seed: int, device: str, weights: int) -> Any:
     from fuzz_gemm_nvfp4 import GemmNvfp4, QuantizeNvfp4
 
     torch.backends.cuda.matmul.allow_tf32 = False
+    # The fallback multiplies with torch, which may otherwise add parts of a sum up in 16 bits.
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.manual_seed(seed)
     kinds = (Gemm4bit, GemmFp8, GemmFp8Grouped, GemmNvfp4, Quantize4bit, QuantizeFp8, QuantizeNvfp4)
     rng = random.Random(f"{name}/{seed}")
@@ -86,27 +89,40 @@ def child(options: argparse.Namespace, name: str, first: int, last: int, batch: 
     return (result if done.returncode == 0 else None), after, f"exit {done.returncode}: {done.stderr[-700:]}"
 
 
-def run_family(options: argparse.Namespace, name: str) -> dict[str, Any]:
-    """All calls of a family, in as many processes as crashes make necessary."""
+def run_shard(options: argparse.Namespace, name: str, first: int, last: int) -> list[dict[str, Any]]:
+    """Calls first to last - 1 of a family, in as many processes as crashes make necessary."""
     deadline = time.monotonic() + options.seconds
     parts: list[dict[str, Any]] = []
-    crashes: list[dict[str, Any]] = []
-    first = 0
-    while first < options.calls and len(crashes) < 5 and time.monotonic() < deadline:
-        result, after, said = child(options, name, first, options.calls, BATCH, deadline - time.monotonic())
+    crashes = 0
+    while first < last and crashes < 5 and time.monotonic() < deadline:
+        result, after, said = child(options, name, first, last, BATCH, deadline - time.monotonic())
         if result is not None:
-            parts.append(result)
-            break
+            return [*parts, result]
         # The same calls one by one, to know which.
-        last = min(after + BATCH, options.calls)
-        _, call, again = child(options, name, after, last, 1, 60.0)
-        crashes.append({"call": call, "said": again if call < last else said})
-        print(f"{name}: call {call} ended its process: {crashes[-1]['said']}", file=sys.stderr, flush=True)
-        parts.append({"calls": after - first, "failed": 0, "failures": [], "words": {}})
-        first = min(call + 1, options.calls) if call < last else last
-    merged: dict[str, Any] = {"family": name, **(parts[-1] if parts else {})}
-    merged["calls"] = sum(part["calls"] for part in parts)
-    return merged | {"crashes": crashes}
+        end = min(after + BATCH, last)
+        _, call, again = child(options, name, after, end, 1, 60.0)
+        crashes += 1
+        crash = {"call": call, "said": again if call < end else said}
+        print(f"{name}: call {call} ended its process: {crash['said']}", file=sys.stderr, flush=True)
+        parts.append({"calls": after - first, "crash": crash})
+        first = min(call + 1, last) if call < end else end
+    return parts
+
+
+def merge(name: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """One row of the evidence."""
+    words: collections.Counter[str] = collections.Counter()
+    for part in parts:
+        words.update(part.get("words", {}))
+    worst = [part["worst_over_limit"] for part in parts if "worst_over_limit" in part]
+    failures = [failure for part in parts for failure in part.get("failures", [])]
+    poisoned = [part["outputs_on_poison"] for part in parts if "outputs_on_poison" in part]
+    return {
+        "family": name, "calls": sum(part["calls"] for part in parts), "worst_over_limit": max(worst, default=None),
+        "failed": sum(part.get("failed", 0) for part in parts), "failures": failures[:20],
+        "crashes": [part["crash"] for part in parts if "crash" in part],
+        "outputs_on_poison": round(sum(poisoned) / max(1, len(poisoned)), 3), "words": dict(words.most_common()),
+    }  # fmt: skip
 
 
 def main() -> None:
@@ -114,6 +130,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--family", action="append", choices=FAMILIES, help="default: all")
     parser.add_argument("--calls", type=int, default=20000, help="a family")
+    parser.add_argument("--shards", type=int, default=2, help="processes a family")
     parser.add_argument("--weights", type=int, default=120)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1e9, help="start no batch after that")
@@ -134,13 +151,22 @@ def main() -> None:
         print(json.dumps(run_calls(family, name, options.seed, numbers, options.batch, deadline)), flush=True)
         return
     started = time.monotonic()
-    with concurrent.futures.ThreadPoolExecutor(len(FAMILIES)) as pool:
-        rows = list(pool.map(lambda name: run_family(options, name), options.family or FAMILIES))
+    families = options.family or FAMILIES
+    size = -(-options.calls // options.shards)
+    jobs = [
+        (name, first, min(first + size, options.calls)) for name in families for first in range(0, options.calls, size)
+    ]
+    with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
+        parts = list(pool.map(lambda job: run_shard(options, *job), jobs))
+    rows = [
+        merge(name, [part for job, found in zip(jobs, parts, strict=True) if job[0] == name for part in found])
+        for name in families
+    ]
     text = as_text(options, rows, time.monotonic() - started)
     print(text, end="")
     if options.out:
         Path(options.out).write_text(text, "utf-8")
-    sys.exit(any(row["crashes"] or row.get("failed", 1) for row in rows))
+    sys.exit(any(row["crashes"] or row["failed"] or row["calls"] < options.calls for row in rows))
 
 
 def as_text(options: argparse.Namespace, rows: list[dict[str, Any]], seconds: float) -> str:

@@ -25,8 +25,9 @@ def quantize(weight: torch.Tensor, blocksize: int, quant_type: int) -> tuple[tor
         codes, scales, offset = quantize_e2m1(flat, None)
     else:
         codes, scales = _quantize_absmax(flat, blocksize, quant_type)
+        codes = codes[: flat.numel() + flat.numel() % 2]  # the last nibble past an odd end is the code of zero
         offset = torch.empty(0, dtype=torch.float32, device=weight.device)
-    return _pack(codes[: flat.numel()], fmt.high_nibble_first), scales, offset
+    return _pack(codes, fmt.high_nibble_first), scales, offset
 
 
 def dequantize(
@@ -91,7 +92,9 @@ def _quantize_absmax(flat: torch.Tensor, blocksize: int, quant_type: int) -> tup
         stop = min(start + step, blocks)
         rows = _padded_rows(flat[start * blocksize : stop * blocksize].float(), blocksize)
         absmax[start:stop] = rows.abs().amax(dim=1)
-        scaled = rows / _nonzero(absmax[start:stop])[:, None]
+        # As the kernels: a block that holds NaN is not scaled, and what is NaN after that has the code 0.
+        divisor = torch.where(absmax[start:stop] > 0, absmax[start:stop], 1.0)
+        scaled = rows / divisor[:, None]
         codes[start * blocksize : stop * blocksize] = encode(scaled).reshape(-1)
     return codes, absmax
 
@@ -128,13 +131,15 @@ def quantize_e2m1(
 
 def _encode_nf4(scaled: torch.Tensor) -> torch.Tensor:
     thresholds = formats.table(formats.NF4_THRESHOLDS, scaled.device)
-    return torch.bucketize(scaled, thresholds, out_int32=True).to(torch.uint8)
+    codes = torch.bucketize(scaled, thresholds, out_int32=True).to(torch.uint8)
+    return torch.where(scaled.isnan(), 0, codes)
 
 
 def _encode_fp4(scaled: torch.Tensor) -> torch.Tensor:
     thresholds = formats.table(formats.FP4_THRESHOLDS, scaled.device)
     order = formats.table(tuple(map(float, formats.FP4_CODES_BY_MAGNITUDE)), scaled.device).to(torch.uint8)
     magnitude = order[torch.bucketize(scaled.abs(), thresholds, out_int32=True)]
+    magnitude = torch.where(scaled.isnan(), 0, magnitude)
     return magnitude + (scaled < 0).to(torch.uint8) * 8
 
 
