@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .costs import Candidate, cheapest_rules, cost_facts
 from .declarations import check_declarations, check_words
 from .diagnostics import Location, Sink, did_you_mean
 from .emit_cpp import enumerator, identifier
 from .engine_needs import ENGINE_NEEDS
-from .expr import Cond, format_node, names, parse_cond
+from .expr import INT64_MAX, Compare, Cond, EnumWord, format_node, interval, largest_intermediate, names, parse_cond
 from .ir import (
     ALWAYS,
     NEVER,
@@ -39,6 +40,7 @@ from .models import (
     AnyOf,
     ArchProfile,
     BudgetFile,
+    CostFile,
     EvidenceRecord,
     FamilyFile,
     GridFile,
@@ -51,6 +53,7 @@ from .models import (
     WheelsFile,
 )
 from .models.claims import ClaimsFile
+from .models.layers import CHEAPEST
 from .resolve import Resolver, Scope, input_scope
 from .variants import bind_budget, bind_variants
 
@@ -64,6 +67,7 @@ class Sources:
     families: list[tuple[FamilyFile, Document, str]] = field(default_factory=list)
     tiles: list[tuple[TileFile, list[Any], Document, str]] = field(default_factory=list)
     layers: list[tuple[LayerFile, Document, str]] = field(default_factory=list)
+    costs: list[tuple[CostFile, Document, str]] = field(default_factory=list)
     evidence: list[tuple[EvidenceRecord, Document]] = field(default_factory=list)
     grids: list[tuple[GridFile, Document]] = field(default_factory=list)
     claims: list[tuple[ClaimsFile, list[Any], Document]] = field(default_factory=list)
@@ -78,6 +82,8 @@ class Sources:
             self.families.append((model, document, folder))
         elif isinstance(model, LayerFile):
             self.layers.append((model, document, folder))
+        elif isinstance(model, CostFile):
+            self.costs.append((model, document, folder))
         elif isinstance(model, EvidenceRecord):
             self.evidence.append((model, document))
         elif isinstance(model, WheelsFile):
@@ -151,7 +157,8 @@ def _arch_order(profile: ArchProfile) -> tuple[int, tuple[int, int], str]:
 
 def _check_folders(sources: Sources, sink: Sink) -> None:
     folders = {folder for _, _, folder in sources.families}
-    for document, folder in [(d, f) for _, _, d, f in sources.tiles] + [(d, f) for _, d, f in sources.layers]:
+    found = [(d, f) for _, _, d, f in sources.tiles] + [(d, f) for _, d, f in (*sources.layers, *sources.costs)]
+    for document, folder in found:
         if folder not in folders:
             sink.add("E207", document.locate(), f"folder '{folder}' has no family/1 document.")
 
@@ -172,6 +179,7 @@ class _FamilyBuilder:
         self.file, self.document, self.archs, self.evidence, self.sink = file, document, archs, evidence, sink
         self.tile_files = [(t, m, d) for t, m, d, f in sources.tiles if f == folder]
         self.layer_files = [(m, d) for m, d, f in sources.layers if f == folder]
+        self.cost_files = [(m, d) for m, d, f in sources.costs if f == folder]
         self.inputs = _inputs(file)
         self.rule_ids = Names("rule", sink, "E205")
         self.layers: dict[str, Layer] = {}
@@ -179,6 +187,7 @@ class _FamilyBuilder:
     def build(self) -> Family:
         check_declarations(self.file, self.document, self.sink)
         self.tiles = {tile.id: tile for tile in self._tiles()}
+        self.costs = self._cost_tables()
         found = self._match_layer_files()
         scope = input_scope(self.inputs)
         declared = {decl.name for decl in self.file.layers}
@@ -198,6 +207,34 @@ class _FamilyBuilder:
             self.document.locate(),
             self.file.default,
         )
+
+    def _cost_tables(self) -> dict[str, tuple[CostFile, Document]]:
+        tables = Names("table of costs", self.sink)
+        found: dict[str, tuple[CostFile, Document]] = {}
+        for model, document in self.cost_files:
+            if tables.define(model.table, document.locate(("table",))):
+                found[model.table] = model, document
+            entries = Names("cost of tile", self.sink)
+            for index, entry in enumerate(model.costs):
+                place = document.locate(("costs", index, "id"))
+                entries.define(entry.id, place)
+                if entry.id not in self.tiles:
+                    self.sink.add("E301", place, f"there is no tile '{entry.id}'.", did_you_mean(entry.id, self.tiles))
+        return found
+
+    def _candidates(self, decl: LayerDecl, gate: Iterable[Cond], table: str) -> tuple[Candidate, ...]:
+        """The tiles of a table that a layer may yield: of the engine that its gate asks for, or as engines."""
+        model, document = self.costs[table]
+        wanted = {c.right.word for c in gate if isinstance(c, Compare) and isinstance(c.right, EnumWord)}
+        found = []
+        for index, entry in enumerate(model.costs):
+            tile = self.tiles.get(entry.id)
+            if tile is None:
+                continue
+            value: Value = tile.id if _kind(decl) == "tile" else tile.engine
+            if tile.engine in wanted or (isinstance(decl.outcome, tuple) and value in decl.outcome):
+                found.append(Candidate(entry, tile, value, document.locate(("costs", index))))
+        return tuple(found)
 
     def _match_layer_files(self) -> dict[str, tuple[LayerFile, Document]]:
         names = Names("layer", self.sink)
@@ -243,7 +280,10 @@ class _FamilyBuilder:
         scope = outer.child()
         resolver = Resolver(document, self.sink)
         facts, predicates = self._definitions(file, document, resolver, scope)
+        facts = (*facts, *self._cost_facts(decl, gate, file, scope))
+        self.met, self.escapes = gate, list[Predicate]()
         sections = self._sections(decl, file, document, resolver, scope)
+        predicates = (*predicates, *self.escapes)
         layer = Layer(
             decl.name,
             _kind(decl),
@@ -258,6 +298,19 @@ class _FamilyBuilder:
         )
         self._check_gate(layer, index)
         return layer
+
+    def _cost_facts(self, decl: LayerDecl, gate: tuple[Cond, ...], file: LayerFile, scope: Scope) -> Iterable[Fact]:
+        """Facts of the tables that the layer's rules use, each once."""
+        tables = [r.outcome.value for s in file.sections for r in s.rules if r.outcome.key == CHEAPEST]
+        for table in dict.fromkeys(str(t) for t in tables if t in self.costs):
+            for fact in cost_facts(table, self._candidates(decl, gate, table)):
+                if fact.name in scope.values:
+                    continue
+                greatest = largest_intermediate(fact.expr, scope.bounds)
+                if greatest > INT64_MAX:
+                    self.sink.add("E303", fact.location, f"{fact.name} can reach {greatest}; 63 bits hold {INT64_MAX}.")
+                scope.bounds[fact.name] = interval(fact.expr, scope.bounds)
+                yield fact
 
     def _definitions(
         self, file: LayerFile, document: Document, resolver: Resolver, scope: Scope
@@ -300,8 +353,9 @@ class _FamilyBuilder:
             self._check_archs(archs or (), document, (*path, "for"))
             self._check_archs(model.omits, document, (*path, "omits"))
             rules = tuple(
-                self._rule(decl, model, rule, document, (*path, "rules", i), resolver, scope)
+                expanded
                 for i, rule in enumerate(model.rules)
+                for expanded in self._rules(decl, model, rule, document, (*path, "rules", i), resolver, scope)
             )
             for_place = document.locate_key((*path, "for"))
             sections.append(Section(model.section, archs, dict(model.omits), rules, place, for_place))
@@ -316,6 +370,34 @@ class _FamilyBuilder:
             if name in seen:
                 self.sink.add("E206", place, f"arch '{name}' is listed twice.")
             seen.add(name)
+
+    def _rules(
+        self,
+        decl: LayerDecl,
+        section: SectionModel,
+        model: RuleModel,
+        document: Document,
+        path: ValuePath,
+        resolver: Resolver,
+        scope: Scope,
+    ) -> tuple[Rule, ...]:
+        """The rule, or the rules that it stands for."""
+        rule = self._rule(decl, section, model, document, path, resolver, scope)
+        if model.outcome.key != CHEAPEST:
+            return (rule,)
+        table, place = str(model.outcome.value), document.locate((*path, CHEAPEST))
+        if table not in self.costs:
+            self.sink.add("E301", place, f"there is no table of costs '{table}'.", did_you_mean(table, self.costs))
+            return ()
+        candidates = self._candidates(decl, self.met, table)
+        if not candidates:
+            self.sink.add("E301", place, f"no tile of table '{table}' is an outcome of layer '{decl.name}'.")
+            return ()
+        rules, escapes = cheapest_rules(table, rule, candidates, self.met)
+        self.escapes += escapes
+        for made in rules:
+            self.rule_ids.define(made.id, rule.location)
+        return rules
 
     def _rule(
         self,
@@ -354,6 +436,8 @@ class _FamilyBuilder:
             self.sink.add("E301", place, text, hint)
 
         kind = _kind(decl)
+        if key == CHEAPEST:
+            return Choice(value)  # until the table's tiles stand in its place
         if key == "m_cap" and kind == "m_cap":
             if isinstance(value, int) or value in (ALWAYS, NEVER):
                 return Cap(value if isinstance(value, int) else None if value == ALWAYS else 0)

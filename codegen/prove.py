@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from .costs import is_cost
+from .expr import Name
 from .ir import Claim, SpecTree
 from .prove_goals import Goal
 from .prove_single import FiresGoal
@@ -57,6 +59,11 @@ class _Outcome:
     enumerated: int = 0
 
 
+PLAIN = ((True, False), (False, False))
+"""Ways to ask: with earlier layers left open or not, with free costs or not. The last is exact, the others quick."""
+WITH_COSTS = ((False, True), (False, False))
+
+
 class Prover:
     """Answers claims about one tree."""
 
@@ -86,12 +93,13 @@ class Prover:
         if goal.shortcut():
             return _Outcome(goal, False, how="rules")
         self._z3 = self._z3 or import_z3()
-        for local in (True, False):
+        has_costs = any(is_cost(Name(f.name)) for layer in goal.head.family.layers for f in layer.facts)
+        for local, goal.free_costs in WITH_COSTS if has_costs else PLAIN:
             query = goal.query(self._z3, local=local)
             if query is None:
                 continue
-            share = min(deadline, time.monotonic() + self.timeout / 4) if local else deadline
-            answer: Answer = query.solve(share)
+            share = self.timeout / 4 if local else self.timeout / 2 if goal.free_costs else self.timeout
+            answer: Answer = query.solve(min(deadline, time.monotonic() + share))
             if answer.status != "unknown":
                 return _Outcome(goal, answer.status == "sat", answer.problems)
         arch = self.tree.archs.get(goal.arch)

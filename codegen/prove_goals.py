@@ -52,6 +52,8 @@ class Goal:
 
     head: ArchRules
     base: ArchRules | None = None
+    free_costs: bool = field(default=False, kw_only=True)
+    """Whether any tile of a cost table may be cheaper than any other: more problems than there are, found sooner."""
     families: tuple[Family, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -35,11 +35,13 @@ class FiresGoal(Goal):
             return None
         space = Space(z3)
         inputs = Problems.of(space, self.families)
-        encoder = Encoder(inputs, self.head.family, self.arch, self._others(self.layer.name) if local else ())
+        encoder = Encoder(
+            inputs, self.head.family, self.arch, self._others(self.layer.name) if local else (), free_costs=local
+        )
         outcomes = encoder.outcomes(self.layer.name)
         assert isinstance(outcomes, RuleOutcomes)
         conds = [outcomes.fires(self.rule), self.region.encode(encoder)]
-        return Query(space, [inputs], conds, self.check, is_exact=not local)
+        return Query(space, [inputs], conds, self.check, is_exact=not local and not self.free_costs)
 
     def check(self, problems: Problemset) -> bool:
         decision = decide(self.head.family, self.arch, problems[0])
@@ -62,9 +64,9 @@ class ImpliesGoal(Goal):
         inputs = Problems.of(space, self.families)
         read = layers_read(self.head.family, (*self.when, *self.then))
         left_open = self._others(*self._with_choices(read)) if local else ()
-        encoder = Encoder(inputs, self.head.family, self.arch, left_open)
+        encoder = Encoder(inputs, self.head.family, self.arch, left_open, free_costs=self.free_costs)
         conds = [encoder.scope.all(self.when), negate(z3, encoder.scope.all(self.then))]
-        return Query(space, [inputs], conds, self.check, is_exact=not local)
+        return Query(space, [inputs], conds, self.check, is_exact=not local and not self.free_costs)
 
     def check(self, problems: Problemset) -> bool:
         family = self.head.family
@@ -141,7 +143,8 @@ class LaunchGoal(Goal):
     def query(self, z3: Any, *, local: bool) -> Query | None:
         space = Space(z3)
         inputs = Problems.of(space, self.families)
-        encoder = Encoder(inputs, self.head.family, self.arch, self._others(*self._deciding()) if local else ())
+        left_open = self._others(*self._deciding()) if local else ()
+        encoder = Encoder(inputs, self.head.family, self.arch, left_open, free_costs=self.free_costs)
         layers = [encoder.outcomes(layer.name) for layer in self._tile_layers()]
         bad = [
             conj(z3, (_last_is(z3, layers, tile), self._fails(z3, encoder, tile)))
@@ -151,7 +154,7 @@ class LaunchGoal(Goal):
         if self.region is not None:
             idle = [negate(z3, layer.active) for layer in layers]
             bad.append(conj(z3, (*idle, self.region.encode(encoder))))
-        return Query(space, [inputs], [disj(z3, bad)], self.check, is_exact=not local)
+        return Query(space, [inputs], [disj(z3, bad)], self.check, is_exact=not local and not self.free_costs)
 
     def _deciding(self) -> set[str]:
         """The tile layers that no later one repairs, and what their gates read."""

@@ -153,7 +153,9 @@ class Seeder:
             if variable in reads and reads <= allowed and (not given or reads != {variable}):
                 flips = threshold.solve(variable, {**self.env, **given}, self.limits[variable])
                 parts += [np.broadcast_to(f, shape).reshape(-1) for f in flips]
-        return np.concatenate([p[None] for p in parts[1:]]) if len(parts) > 1 else np.zeros((0, 1), np.int64)
+        if len(parts) == 1:
+            return np.zeros((0, shape[0] if shape else 1), np.int64)
+        return np.concatenate([p[None] for p in parts[1:]])
 
     def around(self, variable: str, flips: Ints) -> Ints:
         """The flips themselves, one beyond, and the multiples of the moduli on both sides; last axis is new."""

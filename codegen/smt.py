@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from .expr import COMPARE, Bin, CeilDiv, Compare, Cond, EnumWord, Expr, Int, Name, Pred, names
+from .costs import is_cost
+from .expr import COMPARE, Bin, CeilDiv, Compare, Cond, EnumWord, Expr, Int, Name, Pred, format_node, names
 from .ir import CUSTOM, AnyCond, Cap, Choice, Family, Input, Layer, Outcome, Rule, Value
 from .normal import ArchRules
 from .smt_space import Space, Term, Z3Bool, Z3Int, conj, constant, disj, negate
@@ -136,6 +137,8 @@ class Encoder:
     """One family on one arch over a set of problems. Layers are encoded when they are first asked for.
 
     The rules of layers in `left_open` are not looked into; where another encoder is given, its outcomes are taken.
+    With `free_costs` any tile of a cost table may be cheaper than any other: more than can be, so that what is
+    impossible then is impossible.
     """
 
     def __init__(
@@ -145,11 +148,13 @@ class Encoder:
         arch: str,
         left_open: Iterable[str] = (),
         agreeing: Encoder | None = None,
+        *,
+        free_costs: bool = False,
     ) -> None:
         self.inputs, self.family, self.arch = inputs, family, arch
         self.of = ArchRules(family, arch)
         self.space = inputs.space
-        self._open, self._agreeing = frozenset(left_open), agreeing
+        self._open, self._agreeing, self.free_costs = frozenset(left_open), agreeing, free_costs
         self._outcomes: dict[str, Outcomes] = {}
 
     def outcomes(self, layer: str) -> Outcomes:
@@ -198,6 +203,8 @@ class LayerScope:
         return self._comparison(cond)
 
     def _comparison(self, cond: Compare) -> Z3Bool:
+        if self.encoder.free_costs and is_cost(cond.left) and is_cost(cond.right):
+            return self.z3.Bool(format_node(cond))
         if isinstance(cond.left, Name) and isinstance(cond.right, (Int, EnumWord)):
             name = cond.left.name
             if isinstance(cond.right, EnumWord) and name in self.encoder.inputs.words:

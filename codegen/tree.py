@@ -17,6 +17,7 @@ from .model_errors import report_model_errors
 from .models import (
     ArchProfile,
     BudgetFile,
+    CostFile,
     EvidenceRecord,
     FamilyFile,
     GenericTile,
@@ -34,6 +35,7 @@ MODELS: dict[str, type[SpecModel]] = {
     "family/1": FamilyFile,
     "tiles/1": TileFile,
     "layer/1": LayerFile,
+    "costs/1": CostFile,
     "evidence/1": EvidenceRecord,
     "grid/1": GridFile,
     "claims/1": ClaimsFile,

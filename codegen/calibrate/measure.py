@@ -40,6 +40,8 @@ class Campaign:
     arch: str
     through: bool = False
     runner: Callable[[dict[str, Any]], Iterator[dict[str, Any]]] = field(default_factory=lambda: patient)
+    screen_only: bool = False
+    """Whether one pass over every cell is all: a cost table is fitted to all of them together."""
     pooled: bool = False
     """Whether several cards of one kind share the work: then no single one is named."""
     say: Callable[[str], None] = lambda _: None
@@ -52,6 +54,8 @@ class Campaign:
         items = [Item(c.cell, c.incumbent, c.challengers) for c in self.plan]
         for mode in self.method.modes:
             self._batch(items, "screen", 0, mode)
+        if self.screen_only:
+            return
         again = self.contested()
         self.say(f"{len(again)} of {len(items)} cells are contested")
         for index in range(self.method.passes):

@@ -15,15 +15,22 @@ if TYPE_CHECKING:
     from ..calibrate.analyse import Analysis
     from ..calibrate.candidates import Choices
     from ..calibrate.measure import Campaign
+    from ..calibrate.plan import Design
     from ..calibrate.records import Method
-    from ..ir import Arch, Family, Layer
+    from ..ir import Arch, Family, Layer, SpecTree
 
 SIDES = ("M-", "M+", "waves-", "waves+", "K-", "K+")
 
 
 @click.command("calibrate")
 @click.argument("family_name", metavar="FAMILY")
-@click.option("--layer", "layer_name", required=True, help="Layer whose outcomes compete.")
+@click.option("--layer", "layer_name", help="Layer whose outcomes compete.")
+@click.option(
+    "--costs", "table", metavar="TABLE", help="Fit a table of costs to all tiles instead of rules to a layer."
+)
+@click.option(
+    "--engine", "engines", multiple=True, help="Engine whose tiles compete for --costs.  [default: the arch's]"
+)
 @click.option("--arch", "arch_name", help="Arch whose rules are calibrated, such as sm90.  [default: the card's]")
 @click.option("--sms", type=click.IntRange(1), help="SMs of the card.  [default: the card's, or the profile's]")
 @click.option(
@@ -37,6 +44,7 @@ SIDES = ("M-", "M+", "waves-", "waves+", "K-", "K+")
 @click.option("--max-cells", type=click.IntRange(1), help="A seeded sample of so many cells.")
 @click.option("--passes", type=click.IntRange(6), default=7, show_default=True, help="Fresh processes of the recheck.")
 @click.option("--rounds", type=click.IntRange(3), default=25, show_default=True, help="Interleaved rounds of a pass.")
+@click.option("--quick", is_flag=True, help="For --costs: leave out the fits without a weight, which take a minute.")
 @click.option("--hot", is_flag=True, help="Also with the weights left in the cache (reported, not decided by).")
 @click.option("--extend", multiple=True, type=click.Choice(SIDES), help="Side of the measured region to leave open.")
 @click.option("--through", is_flag=True, help="Also cells that an earlier layer settles today.")
@@ -55,23 +63,21 @@ def command(**given: Any) -> None:
     """
     tree = load_or_exit(given["specs"])
     family = pick_family(tree, given["family_name"])
+    if given["table"] is not None:
+        _costs(tree, family, given)
+        return
+    if given["layer_name"] is None:
+        fail("a layer is needed: --layer NAME.", f"layers: {', '.join(family.layer_by_name)}; or --costs TABLE")
     layer = family.layer_by_name[pick("layer", given["layer_name"], family.layer_by_name)]
     if layer.repairs:
         fail(f"layer '{layer.name}' repairs what '{layer.repairs}' chose; calibrate that one.")
-    given["family_name"] = family.name
-    given["backend"] = _backend(given)
-    if given["arch_name"] is None and given["scheduler"]:
-        fail("with --scheduler the arch must be named: --arch.")
-    if given["arch_name"] is None:
-        given["arch_name"], card_sms = _card(given["backend"])
-        given["sms"] = given["sms"] or card_sms
-    arch = pick_arch(tree, given["arch_name"])
+    arch = _arch(tree, family, given)
     given["out"] = given["out"] or Path("calibration") / f"{arch.name}-{layer.name}"
     cells = [] if given["analyse_only"] else _plan(family, arch, layer, given)
     if given["plan_only"]:
         _show_plan(cells)
         return
-    campaign = _campaign(family, layer, arch, cells, given)
+    campaign = _campaign(family, layer.name, arch, cells, given)
     if not given["analyse_only"]:
         _run(campaign, given["scheduler"])
     if campaign.store.header is None or not campaign.store.passes:
@@ -86,13 +92,70 @@ def command(**given: Any) -> None:
     _write(found, given["out"])
 
 
+def _arch(tree: SpecTree, family: Family, given: dict[str, Any]) -> Arch:
+    """The arch that is named, or that of the card."""
+    given["family_name"] = family.name
+    given["backend"] = _backend(given)
+    if given["arch_name"] is None and given["scheduler"]:
+        fail("with --scheduler the arch must be named: --arch.")
+    if given["arch_name"] is None:
+        given["arch_name"], card_sms = _card(given["backend"])
+        given["sms"] = given["sms"] or card_sms
+    return pick_arch(tree, given["arch_name"])
+
+
+def _costs(tree: SpecTree, family: Family, given: dict[str, Any]) -> None:
+    """Measure every tile in every cell once, and fit a table of costs."""
+    from ..calibrate.cost_plan import cost_plan
+    from ..calibrate.cost_table import compact, document, make_table, report
+
+    arch = _arch(tree, family, given)
+    table = given["table"]
+    out = given["out"] = given["out"] or Path("calibration") / f"{arch.name}-{table}"
+    engines = [pick("engine", e, arch.profile.engines) for e in given["engines"]] or list(arch.profile.engines)
+    cells = [] if given["analyse_only"] else cost_plan(family, arch, engines, _design(family, arch, given))
+    if given["plan_only"]:
+        _show_plan(cells)
+        return
+    campaign = _campaign(family, table, arch, cells, given)
+    campaign.screen_only = True
+    if not given["analyse_only"]:
+        _run(campaign, given["scheduler"])
+    if campaign.store.header is None or not campaign.store.passes:
+        fail(f"{out} holds no records.", "run without --analyse first")
+    _matches(campaign)
+    found = make_table(family, table, campaign.store.header, campaign.store.passes, hold_out=not given["quick"])
+    (out / "costs.yaml").write_text(document(found, _why(found.header.device.product, family, given)), "utf-8")
+    (out / "times.json").write_text(compact(found), "utf-8")
+    (out / "report.md").write_text(report(found), "utf-8")
+    click.echo(json.dumps(found.numbers()))
+    click.echo(f"wrote {out / 'costs.yaml'}, {out / 'times.json'} and {out / 'report.md'}")
+
+
+def _why(product: str, family: Family, given: dict[str, Any]) -> str:
+    words = ", ".join(f"{k} {v}" for k, v in pick_words(family, given["inputs"]).items())
+    return f"picoseconds on {product}" + (f", {words}" if words else "")
+
+
 def _plan(family: Family, arch: Arch, layer: Layer, given: dict[str, Any]) -> list[Choices]:
-    from ..calibrate.plan import Design, plan
-    from ..calibrate.shapes import ROWS, SHAPES
+    from ..calibrate.plan import plan
     from ..evaluate import ProblemError
 
+    try:
+        cells = plan(family, arch, layer, _design(family, arch, given))
+    except ProblemError as error:
+        fail(f"{error}.")
+    if not cells:
+        fail(f"layer '{layer.name}' has nothing to choose on {arch.name} for these shapes and sizes.")
+    return cells
+
+
+def _design(family: Family, arch: Arch, given: dict[str, Any]) -> Design:
+    from ..calibrate.plan import Design
+    from ..calibrate.shapes import ROWS, SHAPES
+
     dtypes = tuple(dict.fromkeys(pick("dtype", d, family.dtypes) for d in given["dtypes"] or ("bf16",)))
-    design = Design(
+    return Design(
         dtypes=dtypes,
         num_sms=given["sms"] or arch.profile.sm_counts[0],
         points=tuple(_point(text) for text in given["shapes"]) or SHAPES,
@@ -103,13 +166,6 @@ def _plan(family: Family, arch: Arch, layer: Layer, given: dict[str, Any]) -> li
         max_cells=given["max_cells"],
         through=given["through"],
     )
-    try:
-        cells = plan(family, arch, layer, design)
-    except ProblemError as error:
-        fail(f"{error}.")
-    if not cells:
-        fail(f"layer '{layer.name}' has nothing to choose on {arch.name} for these shapes and sizes.")
-    return cells
 
 
 def _point(text: str) -> Any:
@@ -141,7 +197,10 @@ def _method(given: dict[str, Any]) -> Method:
     from ..calibrate.records import Method
 
     modes = ["rotated", "hot"] if given["hot"] else ["rotated"]
-    return Method.model_validate({"passes": given["passes"], "rounds": given["rounds"], "modes": modes})
+    method = {"passes": given["passes"], "rounds": given["rounds"], "modes": modes}
+    if given["table"] is not None:  # many cells, each measured once
+        method |= {"warmup": 2, "rounds": given["rounds"], "replay_us": 150}
+    return Method.model_validate(method)
 
 
 def _backend(given: dict[str, Any]) -> dict[str, Any]:
@@ -169,7 +228,7 @@ def _card(backend: dict[str, Any]) -> tuple[str, int]:
     return device.arch, device.num_sms
 
 
-def _campaign(family: Family, layer: Layer, arch: Arch, cells: list[Choices], given: dict[str, Any]) -> Campaign:
+def _campaign(family: Family, layer: str, arch: Arch, cells: list[Choices], given: dict[str, Any]) -> Campaign:
     from ..calibrate.measure import Campaign
     from ..calibrate.records import RecordError, Store
 
@@ -178,7 +237,7 @@ def _campaign(family: Family, layer: Layer, arch: Arch, cells: list[Choices], gi
     except RecordError as error:
         fail(f"{error}.")
     return Campaign(
-        family.name, layer.name, cells, _method(given), given["backend"], store, arch.name, through=given["through"],
+        family.name, layer, cells, _method(given), given["backend"], store, arch.name, through=given["through"],
         say=lambda text: click.echo(text, err=True),
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .arch import ArchProfile
 from .base import SpecModel
+from .costs import CostEntry, CostFile
 from .evidence import EvidenceRecord
 from .family import FamilyFile, LayerDecl
 from .figures import Figures
@@ -17,6 +18,8 @@ __all__ = [
     "AnyOf",
     "ArchProfile",
     "BudgetFile",
+    "CostEntry",
+    "CostFile",
     "EvidenceRecord",
     "FamilyFile",
     "Figures",

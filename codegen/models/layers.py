@@ -11,6 +11,8 @@ from .base import Count, Kebab, Positive, SpecModel, Text, Word
 Basis: TypeAlias = Literal["measured", "conservative", "reported", "assumed", "contract", "modelled"]
 
 
+CHEAPEST = "cheapest"
+"""Key of a rule that takes the least of a table of costs."""
 MAX_DEFINITIONS = 64
 """Facts, and predicates, of one layer: each may rest on the one before, and evaluation recurses."""
 
@@ -26,9 +28,9 @@ class OutcomeValue(SpecModel):
     """What a rule yields: the key it was written under and its value."""
 
     key: Word
-    """`m_cap`, `tile`, or the layer's name."""
+    """`m_cap`, `tile`, the layer's name, or `cheapest`."""
     value: Text | Count
-    """An integer, a word, or a tile id."""
+    """An integer, a word, a tile id, or the name of a table of costs."""
 
 
 class RuleModel(SpecModel):
@@ -39,7 +41,7 @@ class RuleModel(SpecModel):
     when: tuple[Text, ...] = ()
     """Conjuncts; none means always."""
     outcome: OutcomeValue
-    """Written as `m_cap: 256`, `engine: simt` or `tile: 32x64-128`."""
+    """Written as `m_cap: 256`, `engine: simt`, `tile: 32x64-128`, or `cheapest: TABLE` for the least of its costs."""
     basis: Basis | None = None
     """How well founded the rule is; may be given once for the section."""
     evidence: tuple[Text, ...] = ()
@@ -98,7 +100,7 @@ class LayerFile(SpecModel):
 
 def outcome_keys(layer: Any) -> tuple[str, ...]:
     """Keys under which a rule of this layer may state its outcome."""
-    return tuple(dict.fromkeys(k for k in (layer, "m_cap", "tile") if isinstance(k, str)))
+    return tuple(dict.fromkeys(k for k in (layer, "m_cap", "tile", CHEAPEST) if isinstance(k, str)))
 
 
 def _with_outcomes(section: Any, keys: tuple[str, ...]) -> Any:

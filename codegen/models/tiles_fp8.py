@@ -38,22 +38,27 @@ class WgmmaFp8Tile(TileBase):
 
 
 class DecodeFp8Tile(TileBase):
-    """FP8 mma.sync kernel for a few rows of activations, held in shared memory while the weight streams past once."""
+    """FP8 kernels for a few rows of activations, while the weight streams past once.
+
+    `cluster: 0`: mma.sync, activations held in shared memory. Otherwise wgmma of sm_90a, both operands by TMA.
+    """
 
     mb: Positive
     """Rows of the activations, a multiple of 8."""
     warps: Positive
-    """Warps in a block."""
-    warps_k: Positive
-    """Warps that share out the K of a block; the others take other rows of the weight."""
+    """Warps in a block; with TMA those that multiply, 16 rows of the weight each."""
+    warps_k: Positive = 1
+    """Warps that share out the K of a block; the others take other rows of the weight. With TMA 1."""
     depth: Positive
-    """Steps of 16 rows by 128 along K that a warp has in its ring."""
+    """Steps of 16 rows by 128 along K that a warp has in its ring; with TMA stages of 128 along K."""
     occupancy: Positive = 1
     """Blocks per SM the registers are sized for."""
     per_sm: Literal[1, 2] = 1
     """Blocks per SM in the grid."""
     a_kb: Positive
-    """KiB of shared memory for the activations, scales and bias, at most."""
+    """KiB of shared memory for the activations, scales and bias, at most; with TMA for scales of blocks."""
+    cluster: Literal[0, 1, 2, 4] = 0
+    """0: mma.sync. Otherwise wgmma and TMA, and as many blocks of a cluster share out K."""
 
 
 class MmaFp8Tile(TileBase):

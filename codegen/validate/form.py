@@ -9,7 +9,18 @@ from typing import Any
 from ..build import Sources
 from ..diagnostics import Sink
 from ..loader import Document, ValuePath
-from ..models import ArchProfile, EvidenceRecord, FamilyFile, GridFile, LayerFile, SectionModel, SpecModel, TileFile
+from ..models import (
+    ArchProfile,
+    CostEntry,
+    CostFile,
+    EvidenceRecord,
+    FamilyFile,
+    GridFile,
+    LayerFile,
+    SectionModel,
+    SpecModel,
+    TileFile,
+)
 from ..models.layers import outcome_keys
 
 FORM_CODES = frozenset({"E304", "E306", "E307"})
@@ -19,6 +30,7 @@ ORDERED: dict[str, type[SpecModel]] = {
     "family/1": FamilyFile,
     "tiles/1": TileFile,
     "layer/1": LayerFile,
+    "costs/1": CostFile,
     "evidence/1": EvidenceRecord,
     "grid/1": GridFile,
 }
@@ -52,7 +64,7 @@ def check_e306(document: Document, path: ValuePath, mapping: dict[Any, Any], ord
 def _documents(sources: Sources) -> Iterator[Document]:
     for _, document in [*sources.archs, *sources.evidence, *sources.grids]:
         yield document
-    for entry in [*sources.families, *sources.layers]:
+    for entry in [*sources.families, *sources.layers, *sources.costs]:
         yield entry[1]
     for _, _, document, _ in sources.tiles:
         yield document
@@ -64,6 +76,8 @@ def _mappings(document: Document) -> Iterator[tuple[ValuePath, dict[Any, Any], S
     for index, tile in enumerate(value.get("tiles", ())):
         if isinstance(tile, dict):
             yield ("tiles", index), tile, ("id", *(k for k in tile if k != "id"))
+    for index, cost in enumerate(value.get("costs", ())):
+        yield ("costs", index), cost, _keys(CostEntry)
     outcomes = outcome_keys(value.get("layer"))
     rule_order = ("id", "when", *outcomes, "basis", "evidence", "issue", "why")
     for index, section in enumerate(value.get("sections", ())):
