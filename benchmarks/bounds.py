@@ -8,8 +8,14 @@ UNIT = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float32: 2.0**-2
 """The greatest relative error of rounding to a type."""
 SUMS = 2.0**-19
 """Error of fp32 sums of the engines and of the reference, in any order, relative to `spread`."""
-FP8_SUMS = {False: 2.0**-12, True: 2.0**-10}
-"""The same where FP8 tensor cores add up, by fast_accum: they keep 13 bits or more of the greatest term."""
+
+
+def fp8_sums(fast: bool, K: int) -> float:
+    """The same where FP8 tensor cores add up: they keep 13 bits or more of the greatest term.
+
+    Where K is small, that term may be most of the sum of magnitudes.
+    """
+    return (2.0**-10 if fast else 2.0**-12) * (1 + 16 / K**0.5)
 
 
 def over_limit(

@@ -160,7 +160,7 @@ def product_ratio(
     # Without a kernel, products for bf16 results are taken of operands in bf16.
     unit = 2 * bounds.UNIT[torch.bfloat16] if route() == "fallback" and got.dtype == torch.bfloat16 else 2.0**-24
     return torch.maximum(
-        bounds.over_limit(got, exact, spread, K, unit, bounds.FP8_SUMS[fast], bias),
+        bounds.over_limit(got, exact, spread, K, unit, bounds.fp8_sums(fast, K), bias),
         bounds.norm_over_limit(got, exact, spread, K, NORM_LIMITS[fast] + 2 * bounds.UNIT[got.dtype], bias),
     )
 

@@ -23,9 +23,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-FAMILIES = (
-    "gemm_4bit", "gemm_fp8", "gemm_fp8_grouped", "gemm_nvfp4", "quantize_4bit", "quantize_fp8", "quantize_nvfp4",
-)  # fmt: skip
+SHARDS = {
+    "gemm_4bit": 2, "gemm_fp8": 2, "gemm_fp8_grouped": 4, "gemm_nvfp4": 2, "quantize_4bit": 3, "quantize_fp8": 1,
+    "quantize_nvfp4": 1,
+}  # fmt: skip
+"""Families, and in how many processes at once their calls are made."""
+FAMILIES = tuple(SHARDS)
 BATCH = 250
 
 
@@ -109,6 +112,12 @@ def run_shard(options: argparse.Namespace, name: str, first: int, last: int) -> 
     return parts
 
 
+def shards(name: str, calls: int, count: int) -> list[tuple[str, int, int]]:
+    """Equal parts of the calls of a family."""
+    size = -(-calls // count)
+    return [(name, first, min(first + size, calls)) for first in range(0, calls, size)]
+
+
 def merge(name: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
     """One row of the evidence."""
     words: collections.Counter[str] = collections.Counter()
@@ -130,7 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--family", action="append", choices=FAMILIES, help="default: all")
     parser.add_argument("--calls", type=int, default=20000, help="a family")
-    parser.add_argument("--shards", type=int, default=2, help="processes a family")
+    parser.add_argument("--shards", type=int, help="processes a family; default: by family")
     parser.add_argument("--weights", type=int, default=120)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1e9, help="start no batch after that")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +28,7 @@ def seeded(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
+@functools.cache
 def tensors() -> dict[str, tuple[Callable[..., Any], Tensors, dict[str, Any]]]:
     """Each op with its tensors, on the CPU, and its other arguments."""
     ops = torch.ops.tilewright
