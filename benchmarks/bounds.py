@@ -15,7 +15,8 @@ def fp8_sums(fast: bool, K: int) -> float:
 
     Where K is small, that term may be most of the sum of magnitudes.
     """
-    return (2.0**-10 if fast else 2.0**-12) * (1 + 16 / K**0.5)
+    kept: float = 2.0**-10 if fast else 2.0**-12
+    return kept * (1 + 16 / float(K) ** 0.5)
 
 
 def over_limit(
