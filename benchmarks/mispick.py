@@ -5,6 +5,8 @@
 Every tile that can run a cell competes by force with what the rules choose: a short screening of all, then the nearest
 rivals and the choice again, interleaved. A cell counts as a mispick when the best rival is more than 3 % faster in the
 second measurement. Weights are cold, times are replays of CUDA graphs, every result is compared with fp32 first.
+
+With `--specs NAME=FOLDER` the choices of other rules are judged on the same times, beside those of the build.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import random
 import statistics
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -25,6 +27,9 @@ from tilewright import _ops
 from tilewright_codegen.calibrate.bench import fault
 from tilewright_codegen.calibrate.cuda import CudaBackend, CudaBench, SentinelError
 from tilewright_codegen.calibrate.records import FALLBACK_FORCE, Cell, Method
+from tilewright_codegen.evaluate import decide
+from tilewright_codegen.ir import SpecTree
+from tilewright_codegen.tree import load_tree
 
 # Weights [N, K] of models that are not among those of `tilewright calibrate`.
 SHAPES = (
@@ -35,14 +40,30 @@ ROWS = (1, 2, 4, 7, 10, 14, 20, 28, 40, 56, 80, 112, 160, 224, 320, 448, 640, 76
 LIMIT = 0.03
 RIVALS = 4
 SCREEN, FINAL = 4, 21
+SHOWN = 10
+"""Fastest launches of the screening that a row keeps."""
+
+
+Trees: TypeAlias = "dict[str, SpecTree]"
+BUILT = "built"
+"""Name of the rules that the kernels were built with."""
 
 
 def choose(bench: CudaBench) -> str:
-    """What the rules choose."""
+    """What the build chooses."""
     bench._call(0)
     decision = tilewright.last_decision()
     assert decision is not None
     return decision.tile or decision.path
+
+
+def choices(bench: CudaBench, family: str, cell: Cell, trees: Trees) -> dict[str, str]:
+    """What the build and every other tree of rules choose."""
+    found = {BUILT: choose(bench)}
+    for name, tree in trees.items():
+        tile = decide(tree.families[family], cell.arch, cell.problem()).tile(tree.families[family])
+        found[name] = tile or FALLBACK_FORCE
+    return found
 
 
 def legal(bench: CudaBench, method: Method, names: list[str]) -> tuple[list[str], dict[str, str]]:
@@ -75,32 +96,35 @@ def rounds(bench: CudaBench, names: list[str], count: int) -> dict[str, list[flo
     return series
 
 
-def one_cell(backend: CudaBackend, cell: Cell, method: Method, names: list[str]) -> dict[str, Any]:
-    """The choice, the best of all, and how much slower the choice is."""
+def one_cell(backend: CudaBackend, cell: Cell, method: Method, names: list[str], trees: Trees) -> dict[str, Any]:
+    """The choices, the best of all, and how much slower each choice is."""
     bench = backend.open(cell, method, "rotated")
     try:
-        chosen = choose(bench)
+        chosen = choices(bench, backend.family, cell, trees)
         found, wrong = legal(bench, method, names)
-        assert chosen in found, (chosen, wrong)
+        assert set(chosen.values()) <= set(found), (chosen, wrong)
         screened = {n: min(t) for n, t in rounds(bench, found, SCREEN).items()}
-        near = sorted((n for n in found if n != chosen), key=screened.__getitem__)[:RIVALS]
-        final = rounds(bench, [chosen, *near], FINAL)
-        base = final[chosen]
-        ratios = {n: statistics.median(b / o for b, o in zip(base, final[n], strict=True)) for n in near}
+        picked = dict.fromkeys(chosen.values())
+        near = sorted((n for n in found if n not in picked), key=screened.__getitem__)[:RIVALS]
+        final = rounds(bench, [*picked, *near], FINAL)
     finally:
         bench.close()
-    best = max(ratios, key=ratios.__getitem__, default=chosen)
-    gain = max(1.0, ratios.get(best, 1.0))
+    regret = {}
+    for name, tile in chosen.items():
+        ratios = [statistics.median(b / o for b, o in zip(final[tile], t, strict=True)) for t in final.values()]
+        regret[name] = round(max(1.0, *ratios) - 1, 4)
+    times = {n: round(statistics.median(t), 3) for n, t in final.items()}
     return {
         "M": cell.M, "N": cell.N, "K": cell.K, "dtype": cell.dtype, "words": cell.words,
-        "chosen": chosen, "us": round(statistics.median(base), 3), "best": best if gain > 1 else chosen,
-        "regret": round(gain - 1, 4), "tried": len(found), "wrong": wrong,
+        "chosen": chosen, "us": times, "best": min(times, key=times.__getitem__), "regret": regret,
+        "screened": {n: round(screened[n], 2) for n in sorted(found, key=screened.__getitem__)[:SHOWN]},
+        "tried": len(found), "wrong": wrong,
     }  # fmt: skip
 
 
 WORDS = {
     "gemm_4bit": ({"quant_type": "nf4"},),
-    "gemm_fp8": ({"scaling": "row"}, {"scaling": "block"}),
+    "gemm_fp8": ({"scaling": "row", "accumulation": "fast"}, {"scaling": "row"}, {"scaling": "block"}),
 }
 """Further inputs of the cells of a family."""
 
@@ -117,10 +141,10 @@ def grid(family: str, num_sms: int, arch: str, seed: int, most: int) -> list[Cel
     return [cells[i] for i in picked]
 
 
-def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Share of mispicks and geometric mean of the regret."""
-    logs = [math.log1p(row["regret"]) for row in rows]
-    wrong = [row for row in rows if row["regret"] > LIMIT]
+def summary(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Share of mispicks and geometric mean of the regret of one tree of rules."""
+    logs = [math.log1p(row["regret"][name]) for row in rows]
+    wrong = [row for row in rows if row["regret"][name] > LIMIT]
     return {
         "cells": len(rows),
         "mispicked": len(wrong),
@@ -137,12 +161,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--replay-us", type=int, default=150)
+    parser.add_argument("--specs", action="append", default=[], metavar="NAME=FOLDER", help="other rules to judge")
     parser.add_argument("--tuned", type=Path, help="a table to load first")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     backend, started = CudaBackend(0, options.family), time.monotonic()
     if options.tuned:
         tilewright.load_tuned(options.tuned)
+    trees = {name: load_tree(folder) for name, folder in (text.split("=", 1) for text in options.specs)}
     device, method = backend.device(), Method(replay_us=options.replay_us)
     names = [*_ops.NATIVE.tile_names(options.family), FALLBACK_FORCE]
     rows: list[dict[str, Any]] = []
@@ -151,23 +177,25 @@ def main() -> None:
     for cell in cells:
         if time.monotonic() - started > options.seconds:
             break
-        rows.append(one_cell(backend, cell, method, names))
+        rows.append(one_cell(backend, cell, method, names, trees))
     facts = device.model_dump() | {"uuid": None, "state": backend.watch.state().model_dump()}
     result = {
-        "schema": "mispick/1",
+        "schema": "mispick/2",
         "family": options.family,
         "device": facts,
         "tuned": bool(options.tuned),
         "planned": len(cells),
     }
-    result |= summary(rows)
+    summaries = {name: summary(rows, name) for name in (BUILT, *trees)}
+    result["rules"] = summaries
     lines = ",\n".join(json.dumps(row) for row in rows)
     text = json.dumps(result)[:-1] + f', "rows": [\n{lines}\n]}}\n'
     if options.out:
         options.out.write_text(text, "utf-8")
-    print(json.dumps(summary(rows)))
-    for row in sorted(rows, key=lambda r: -r["regret"])[:15]:
-        print(row["M"], row["N"], row["K"], row["chosen"], "->", row["best"], row["regret"])
+    print(json.dumps(summaries))
+    last = [BUILT, *trees][-1]
+    for row in sorted(rows, key=lambda r: -r["regret"][last])[:15]:
+        print(row["M"], row["N"], row["K"], row["words"], row["chosen"][last], "->", row["best"], row["regret"][last])
     torch.cuda.synchronize()
 
 

@@ -31,6 +31,8 @@ LEAST_WEIGHT = 0.03
 NEAR = 1.3
 """Tiles up to so many times slower than the best tell what a cell has in common."""
 MIN_CELLS = 8
+MISSED = 2e-5
+"""Mean regret that a tile must save to be kept."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,15 @@ class Cost:
     clusters: int
     values: dict[str, int] = field(default_factory=dict)
 
+    known: dict[tuple[int, int, int], int] = field(default_factory=dict, compare=False, repr=False)
+
     def of(self, M: int, N: int, K: int) -> int:
         """The cost as the rules compute it."""
+        if (M, N, K) not in self.known:
+            self.known[M, N, K] = self._sum(M, N, K)
+        return self.known[M, N, K]
+
+    def _sum(self, M: int, N: int, K: int) -> int:
         counts = features(self.geometry, self.blocks, self.clusters, M, N, K)
         return sum(self.values.get(key, 0) * count for key, count in zip(KEYS, counts, strict=True))
 
@@ -191,7 +200,7 @@ def cheapest(costs: Mapping[str, Cost], names: Iterable[str], cell: Timed) -> st
 
 
 def regrets(costs: Mapping[str, Cost], cells: Iterable[Timed]) -> list[float]:
-    """How much slower than the best tile the cheapest one is, cell by cell."""
+    """How much slower than the best tile the cheapest one is, cell by cell; infinite where no tile has a cost."""
     found = []
     for cell in cells:
         name = cheapest(costs, cell.times, cell)
@@ -211,10 +220,21 @@ def left_out(cells: Sequence[Timed], tiles: Mapping[str, Geometry], folds: int =
     return [found[i] for i in sorted(found)]
 
 
-def used(costs: dict[str, Cost], cells: Sequence[Timed]) -> dict[str, Cost]:
-    """Only tiles that are the cheapest somewhere: the others would be rules that never fire."""
-    chosen = {cheapest(costs, c.times, c) for c in cells}
-    return {n: c for n, c in costs.items() if n in chosen}
+def used(costs: Mapping[str, Cost], cells: Sequence[Timed]) -> dict[str, Cost]:
+    """The costs without tiles that are hardly missed: each would be a rule that gains next to nothing."""
+    kept = dict(costs)
+    while len(kept) > 1:
+        now = _total(kept, cells)
+        lost = {n: _total({m: c for m, c in kept.items() if m != n}, cells) - now for n in kept}
+        least = min(lost, key=lost.__getitem__)
+        if lost[least] > MISSED * len(cells):
+            break
+        del kept[least]
+    return kept
+
+
+def _total(costs: Mapping[str, Cost], cells: Sequence[Timed]) -> float:
+    return sum(math.log1p(min(r, 10.0)) for r in regrets(costs, cells))
 
 
 def summary(found: Sequence[float], limit: float = 0.03) -> dict[str, Any]:

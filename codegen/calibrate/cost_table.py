@@ -58,7 +58,7 @@ def make_table(family: Family, name: str, header: Header, passes: Sequence[Pass]
     cells, today = timed(p for p in passes if p.stage == "screen" and p.mode == "rotated")
     known = {t.id: geometry(t, header.device.num_sms) for t in family.tiles}
     tiles = {n: g for n, g in known.items() if g is not None}
-    costs = {n: _rounded(c) for n, c in used(fit_costs(cells, tiles), cells).items()}
+    costs = used({n: _rounded(c) for n, c in fit_costs(cells, tiles).items()}, cells)
     order = [t.id for t in family.tiles if t.id in costs]
     held_out = tuple(left_out(cells, tiles)) if hold_out else ()
     return Table(name, header, cells, today, {n: costs[n] for n in order}, held_out)
