@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,7 @@ def test_agrees_with_the_interpreter_in_order_and_over_batches(monkeypatch: pyte
         ("12.10", "unknown"),
         ([8, 8], "unknown"),
         ("99.0", "unknown"),
+        ("9999.9999", "unknown"),
     ],
 )
 def test_cc_is_exact_and_an_unknown_one_has_its_own_rules(cc: object, arch: str) -> None:
@@ -102,6 +104,8 @@ def test_cc_is_exact_and_an_unknown_one_has_its_own_rules(cc: object, arch: str)
     [
         (line(cc=12.1), 'cc is 12.1; write it as "12.1" or [12, 1]'),
         (line(cc="sm121"), 'cc is "sm121"'),
+        (line(cc="12345.0"), 'cc is "12345.0"'),
+        (line(cc="8.12345"), 'cc is "8.12345"'),
         (line(cc=[12]), "cc is [12]"),
         (line(cc=[12, True]), "cc is [12, true]"),
         (line(cc=...), "key 'cc' is missing"),
@@ -125,6 +129,21 @@ def test_cc_is_exact_and_an_unknown_one_has_its_own_rules(cc: object, arch: str)
 )  # fmt: skip
 def test_a_line_that_is_no_problem_gives_an_error(text: str | bytes, message: str) -> None:
     assert message in error(text)
+
+
+def test_a_cc_that_no_arch_has_is_an_error_where_the_specs_have_no_unknown() -> None:
+    tree = replace(example(), archs={name: arch for name, arch in example().archs.items() if name != "unknown"})
+    found, known = run(line(cc="99.0"), line(), tree=tree)
+    assert found == {"error": 'no arch has cc "99.0", and the specs have no `unknown`', "line": 1}
+    assert known["arch"] == "sm121"
+
+
+def test_an_input_that_is_left_out_is_the_first_of_its_words() -> None:
+    tree = load_tree(ROOT / "specs")
+    reader = batches.Reader.of(tree, tree.families["gemm_4bit"])
+    optional = [i for i in tree.families["gemm_4bit"].inputs if i.is_enum and i.name != "dtype"]
+    first, second = ({item.name: item.words[index] for item in optional} for index in (0, 1))
+    assert reader.read(line()) == reader.read(line(**first)) != reader.read(line(**second))
 
 
 @pytest.mark.parametrize("alias", ["float16", "fp16", "torch.float16", "half"])

@@ -207,3 +207,24 @@ def test_true_is_no_size() -> None:
     problem = {"M": True, "N": 4096, "K": 4096, "num_sms": 108, "dtype": "bf16", "blocksize": 64}
     with pytest.raises(ProblemError, match="M is True; an integer is expected"):
         decide(family("specs"), "sm80", problem)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dtype": "f64"}, "dtype is 'f64'; allowed: f16, bf16, f32"),
+        ({"M": 0}, "M is 0; allowed: 1 to 1048576"),
+        ({"M": (1 << 20) + 1}, "M is 1048577; allowed: 1 to 1048576"),
+        ({"M": 4.0}, "M is 4.0; an integer is expected"),
+        ({"M": None}, "input 'M' is missing"),
+    ],
+)
+def test_inputs_of_one_decision_are_checked(change: dict[str, Any], message: str) -> None:
+    problem = {"M": 7, "N": 4096, "K": 4096, "num_sms": 108, "dtype": "bf16", "blocksize": 64, **change}
+    with pytest.raises(ProblemError, match=message):
+        decide(family("specs"), "sm80", {key: value for key, value in problem.items() if value is not None})
+
+
+def test_the_largest_size_is_one_of_the_family() -> None:
+    problem = {"M": 1 << 20, "N": 1 << 20, "K": 1 << 20, "num_sms": 108, "dtype": "bf16", "blocksize": 64}
+    assert decide(family("specs"), "sm80", problem).results

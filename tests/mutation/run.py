@@ -43,8 +43,12 @@ MODULES: dict[str, tuple[str, ...]] = {
     "codegen/loader.py": ("tests/codegen/test_loader.py",),
     "codegen/expr.py": ("tests/codegen/test_expr.py",),
     "python/tilewright/formats.py": ("tests/python/test_formats.py",),
-    "python/tilewright/reference.py": ("tests/python/test_formats.py", "tests/cases/test_b22.py"),
-    "python/tilewright/_checks.py": ("tests/python/test_gemm.py",),
+    "python/tilewright/reference.py": (
+        "tests/python/test_checks.py",
+        "tests/python/test_formats.py",
+        "tests/cases/test_b22.py",
+    ),
+    "python/tilewright/_checks.py": ("tests/python/test_checks.py", "tests/python/test_gemm.py"),
     "codegen/decide.py": ("tests/codegen/test_decide.py",),
     "codegen/evaluate.py": ("tests/cases/test_b18.py", "tests/codegen/test_vector.py"),
 }
