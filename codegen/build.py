@@ -11,7 +11,18 @@ from .declarations import check_declarations, check_words
 from .diagnostics import Location, Sink, did_you_mean
 from .emit_cpp import enumerator, identifier
 from .engine_needs import ENGINE_NEEDS
-from .expr import INT64_MAX, Compare, Cond, EnumWord, format_node, interval, largest_intermediate, names, parse_cond
+from .expr import (
+    INT64_MAX,
+    Compare,
+    Cond,
+    EnumWord,
+    Pred,
+    format_node,
+    interval,
+    largest_intermediate,
+    names,
+    parse_cond,
+)
 from .ir import (
     ALWAYS,
     NEVER,
@@ -282,6 +293,7 @@ class _FamilyBuilder:
         facts, predicates = self._definitions(file, document, resolver, scope)
         facts = (*facts, *self._cost_facts(decl, gate, file, scope))
         self.met, self.escapes = gate, list[Predicate]()
+        self.terms = {p.name: p.terms for p in predicates}
         sections = self._sections(decl, file, document, resolver, scope)
         predicates = (*predicates, *self.escapes)
         layer = Layer(
@@ -393,7 +405,9 @@ class _FamilyBuilder:
         if not candidates:
             self.sink.add("E301", place, f"no tile of table '{table}' is an outcome of layer '{decl.name}'.")
             return ()
-        rules, escapes = cheapest_rules(table, rule, candidates, self.met)
+        named = (t for c in rule.conds if isinstance(c, Pred) and not c.negated for t in self.terms.get(c.name, ()))
+        met = (*self.met, *(t for t in named if not isinstance(t, AnyCond)))
+        rules, escapes = cheapest_rules(table, rule, candidates, met)
         self.escapes += escapes
         for made in rules:
             self.rule_ids.define(made.id, rule.location)

@@ -57,6 +57,11 @@ def is_cost(node: Expr) -> bool:
     return isinstance(node, Name) and node.name.startswith(PREFIX)
 
 
+def compares_costs(cond: Cond) -> bool:
+    """Whether a condition of a rule says that its tile costs no more than another one."""
+    return cond.name.startswith(PREFIX) if isinstance(cond, Pred) else is_cost(cond.left) and is_cost(cond.right)
+
+
 def cost_facts(table: str, candidates: Iterable[Candidate]) -> Iterator[Fact]:
     """Facts in an order in which each needs earlier ones only; a count that several tiles share comes once for each."""
     for found in candidates:
@@ -130,5 +135,7 @@ def cheapest_rules(
                 conds.append(Pred(name))
             else:
                 conds.append(less)
-        rules.append(replace(rule, id=f"{rule.id}-{found.entry.id}", conds=tuple(conds), outcome=Choice(found.value)))
+        name = f"{rule.id}-{found.entry.id}"
+        cost = found.entry.id, cost_name(table, found.entry.id)
+        rules.append(replace(rule, id=name, conds=tuple(conds), outcome=Choice(found.value), cost=cost))
     return tuple(rules), tuple(predicates)

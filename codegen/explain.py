@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .costs import compares_costs
 from .evaluate import Decision, bind_outcome, decide, encode_problem, facts_env, holds, outcome_value
 from .expr import COMPARE, Compare, ExprError, evaluate_expr, format_node, parse_cond
 from .ir import Family, Layer, Rule, SpecTree, Value
@@ -38,6 +39,8 @@ class LayerExplanation:
     runner_up: Rule | None = None
     runner_up_value: Value | None = None
     unmet: tuple[str, ...] = ()
+    costs: tuple[tuple[str, int], ...] = ()
+    """Where the least of a table was taken: tiles that could run with their costs in picoseconds, the least first."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +99,34 @@ def _layer(
         return LayerExplanation(layer.name, None, None, unmet=tuple(_unmet(layer, env)))
     full = facts_env(layer, env)
     rules = layer.effective(arch)
-    later = rules[rules.index(result.rule) + 1 :]
-    second = next((r for r in later if all(holds(layer, c, full) for c in r.conds)), None)
+    costs = tuple(_costs(layer, rules, result.rule, full))
+    second = _runner_up(layer, rules, result.rule, costs, full)
     value = None if second is None else outcome_value(family, layer, second, full)
     evidence = tuple(_cited(tree, family, name, full) for name in result.rule.evidence)
-    return LayerExplanation(layer.name, result.value, result.rule, evidence, second, value)
+    return LayerExplanation(layer.name, result.value, result.rule, evidence, second, value, costs=costs)
+
+
+def _runner_up(
+    layer: Layer, rules: Sequence[Rule], fired: Rule, costs: Sequence[tuple[str, int]], env: Mapping[str, int]
+) -> Rule | None:
+    """What would decide without the rule that fired: of a table the next in cost, else the next rule that holds."""
+    if len(costs) > 1:
+        return next(r for r in rules if r.location == fired.location and r.cost and r.cost[0] == costs[1][0])
+    later = rules[rules.index(fired) + 1 :]
+    return next((r for r in later if all(holds(layer, c, env) for c in r.conds)), None)
+
+
+def _costs(layer: Layer, rules: Sequence[Rule], fired: Rule, env: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Costs of the tiles that competed with the rule that fired: rules that stand for one in the specs."""
+    if fired.cost is None:
+        return []
+    found = []
+    for rule in rules:
+        if rule.cost is None or rule.location != fired.location:
+            continue
+        if all(holds(layer, c, env) for c in rule.conds if not compares_costs(c)):
+            found.append((rule.cost[0], env[rule.cost[1]]))
+    return sorted(found, key=lambda pair: pair[1])
 
 
 def _unmet(layer: Layer, env: Mapping[str, int]) -> Iterator[str]:

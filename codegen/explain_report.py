@@ -7,11 +7,14 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from .costs import compares_costs
 from .explain import Cited, Explanation, LayerExplanation, Nearest
 from .expr import format_node
 from .ir import CUSTOM, FALLBACK, Cap, Rule
 
 INDENT = " " * 4
+SHOWN_COSTS = 5
+"""Tiles of a cost table that are named."""
 
 
 def render_text(found: Explanation) -> str:
@@ -33,8 +36,12 @@ def _layer(layer: LayerExplanation, width: int) -> Iterator[str]:
         yield f"{name}  not asked: needs {' and '.join(layer.unmet)}"
         return
     yield f"{name}  {layer.value}    rule {layer.rule.id}    {_place(layer.rule)}"
-    conds = ", ".join(format_node(c) for c in layer.rule.conds)
+    conds = ", ".join(format_node(c) for c in layer.rule.conds if not compares_costs(c))
     yield f"{INDENT}when: {conds or 'always (the last rule)'}{_cap(layer.rule)}"
+    if layer.costs:
+        shown = ", ".join(f"{tile} {picoseconds / 1e6:.2f}" for tile, picoseconds in layer.costs[:SHOWN_COSTS])
+        more = f", and {len(layer.costs) - SHOWN_COSTS} more" if len(layer.costs) > SHOWN_COSTS else ""
+        yield f"{INDENT}costs, us: {shown}{more}"
     if layer.rule.why:
         yield f"{INDENT}why: {layer.rule.why}"
     issue = f", issue {layer.rule.issue}" if layer.rule.issue else ""
@@ -152,6 +159,7 @@ def _layer_json(layer: LayerExplanation) -> dict[str, Any]:
         "runner_up": None if layer.runner_up is None else _rule_json(layer.runner_up),
         "runner_up_value": layer.runner_up_value,
         "unmet": list(layer.unmet),
+        "costs": [{"tile": tile, "picoseconds": cost} for tile, cost in layer.costs],
     }
 
 

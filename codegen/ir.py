@@ -96,6 +96,8 @@ class Rule:
     issue: int | None
     why: str | None
     location: Location
+    cost: tuple[str, str] | None = None
+    """One of the rules that take the least of a table: its tile, and the fact with the tile's cost."""
 
 
 @dataclass(frozen=True)

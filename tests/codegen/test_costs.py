@@ -12,6 +12,8 @@ import pytest
 from test_crosscheck import Evaluators
 
 from tilewright_codegen.diagnostics import Sink
+from tilewright_codegen.explain import explain
+from tilewright_codegen.explain_report import render_text
 from tilewright_codegen.expr import Name, names
 from tilewright_codegen.ir import Family
 from tilewright_codegen.prove import Prover
@@ -125,6 +127,18 @@ def test_arrays_take_the_least(probe: Evaluators) -> None:
     for problem, code in zip(PROBLEMS, codes.tolist(), strict=True):
         if code >= 0 and problem["M"] >= 3:
             assert layer.values[code] == expected(problem), problem
+
+
+def test_explain_shows_the_costs(probe: Evaluators) -> None:
+    problem = full({"M": 5, "N": 8448, "K": 2048})
+    found = explain(probe.tree, probe.family, "sm90", problem)
+    layer = next(x for x in found.layers if x.layer == "decode_tile")
+    costs = by_hand(5, 8448, 2048)
+    assert layer.costs == tuple(sorted(costs.items(), key=lambda pair: pair[1]))
+    assert layer.runner_up_value == layer.costs[1][0]
+    text = render_text(found)
+    assert f"costs, us: {layer.costs[0][0]} {layer.costs[0][1] / 1e6:.2f}, {layer.costs[1][0]}" in text
+    assert "<= cost_" not in text
 
 
 def test_other_sm_counts_are_not_asked(probe: Evaluators) -> None:
