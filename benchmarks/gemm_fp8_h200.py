@@ -1,6 +1,7 @@
 """gemm_fp8 beside torch._scaled_mm (cuBLASLt), in one run, interleaved, on a Hopper GPU.
 
     python benchmarks/gemm_fp8_h200.py --out result.json [--quick] [--scaling row]
+    python benchmarks/gemm_fp8_h200.py --out result.json --grouped [--quick]
 
 Weights rotate through more memory than the L2 holds; samples are taken as in gemm_4bit_h200.py. cuBLASLt runs with fast
 accumulation under scales per tensor and row, as gemm_fp8 does with `fast_accum`; `accurate` is gemm_fp8 without it.
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fp8_grouped
 import torch
 from gemm_4bit_h200 import facts, geomean, time_peers
 
@@ -138,8 +140,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--quick", action="store_true", help="three shapes and five sizes of M")
     parser.add_argument("--scaling", action="append", choices=list(GRANULARITY))
+    parser.add_argument("--grouped", action="store_true", help="mixtures of experts instead, beside torch per group")
     options = parser.parse_args()
     torch.manual_seed(1)
+    if options.grouped:
+        grouped = fp8_grouped.cells(options.rounds, options.quick)
+        if options.out:
+            found = {"schema": "gemm_fp8_grouped_h200/1", "facts": facts(), "cells": grouped}
+            options.out.write_text(json.dumps(found) + "\n")
+        return
     shapes, rows = (SHAPES[:1] + SHAPES[4:6], [1, 16, 128, 512, 4096]) if options.quick else (SHAPES, ROWS)
     cells = []
     for scaling in options.scaling or list(GRANULARITY):

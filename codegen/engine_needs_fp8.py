@@ -13,7 +13,9 @@ WGMMA_FIXED_REGISTERS = 32
 MMA_FIXED_REGISTERS = 48
 DECODE_FIXED_REGISTERS = 40
 WGMMA_WIDTHS = (16, 32, 48, 64, 96, 128, 160, 192, 224, 256)
-"""N of the wgmma instructions that ptx/wgmma_fp8.cuh has."""
+"""N of the wgmma instructions that the wgmma engine takes."""
+BULK_WIDTHS = (8, 16, 32, 48, 64)
+"""N of those that the decode engine takes."""
 
 
 def _wgmma_sides(tile: WgmmaFp8Tile) -> tuple[int, int]:
@@ -88,11 +90,14 @@ def _wgmma_requires(tile: WgmmaFp8Tile) -> tuple[str, ...]:
 
 
 def _decode_needs(tile: DecodeFp8Tile) -> Needs:
+    bulk = tile.cluster > 0
     return Needs(
-        smem_bytes=_decode_smem(tile),
-        threads=32 * tile.warps,
-        accumulators=tile.mb // 2,
-        registers=tile.mb // 2 + DECODE_FIXED_REGISTERS,
+        smem_bytes=_bulk_smem(tile) if bulk else _decode_smem(tile),
+        threads=32 * (tile.warps + bulk),
+        accumulators=tile.mb // 2 * (3 if bulk else 1),
+        registers=tile.mb // 2 * (3 if bulk else 1) + DECODE_FIXED_REGISTERS,
+        cluster=max(1, tile.cluster),
+        features=("tma", "cluster") if tile.cluster > 1 else ("tma",) if bulk else (),
     )
 
 
@@ -102,6 +107,13 @@ def _decode_smem(tile: DecodeFp8Tile) -> int:
     return tile.warps * tile.depth * 2 * KIB + sums + tile.a_kb * KIB
 
 
+def _bulk_smem(tile: DecodeFp8Tile) -> int:
+    """Mirrors gemm_fp8/decode_bulk_plan.h: ring, exchange of the cluster, barriers, scales."""
+    ring = tile.depth * (16 * tile.warps + tile.mb) * 128
+    exchange = (tile.cluster - 1) * tile.mb * 16 * (tile.warps // tile.cluster) * 4
+    return ring + exchange + tile.depth * 16 + 16 + 1 * KIB + tile.a_kb * KIB
+
+
 def _decode_contradictions(tile: DecodeFp8Tile) -> Iterator[str]:
     if tile.mb % 8 or tile.mb > 64:
         yield f"mb is {tile.mb}; a multiple of 8 up to 64 is expected"
@@ -109,17 +121,43 @@ def _decode_contradictions(tile: DecodeFp8Tile) -> Iterator[str]:
         yield f"{tile.warps} warps in a block, 32 are the most"
     if tile.warps % tile.warps_k:
         yield f"warps_k {tile.warps_k} does not divide warps {tile.warps}"
-    if not 2 <= tile.depth <= 16:
-        yield f"depth is {tile.depth}; 2 to 16 are expected"
     if tile.per_sm > tile.occupancy:
         yield f"per_sm {tile.per_sm} is more than occupancy {tile.occupancy}"
+    if tile.cluster:
+        yield from _bulk_contradictions(tile)
+    elif not 2 <= tile.depth <= 16:
+        yield f"depth is {tile.depth}; 2 to 16 are expected"
+
+
+def _bulk_contradictions(tile: DecodeFp8Tile) -> Iterator[str]:
+    if tile.warps not in (4, 8):
+        yield f"warps is {tile.warps}; with a cluster 4 or 8 are expected"
+    if tile.warps_k != 1:
+        yield "warps_k is 1 with a cluster"
+    if tile.mb not in BULK_WIDTHS:
+        yield f"mb is {tile.mb}; with a cluster one of {', '.join(map(str, BULK_WIDTHS))} is expected"
+    if tile.depth < 2:
+        yield "a ring has at least 2 stages"
 
 
 def _decode_requires(tile: DecodeFp8Tile) -> tuple[str, ...]:
     """A with its scales must fit, and beside it the scales and bias of a block's rows of the weight, up to 256."""
+    if tile.cluster:
+        return _bulk_requires(tile)
     units = "ceil_div(K, 128)"
     room = f"{units} * M * 132 + {units} * 16 + 2112 <= {tile.a_kb * KIB}"
     return "K % 16 == 0", f"M <= {tile.mb}", room, "N <= num_sms * 256", "grouping == none"
+
+
+def _bulk_requires(tile: DecodeFp8Tile) -> tuple[str, ...]:
+    """A cluster of several finishes one tile; the scales of blocks of up to 8 tiles fit."""
+    rows = 16 * tile.warps
+    if tile.cluster == 1:
+        reach, tiles = f"N <= num_sms * {rows * tile.per_sm * 4}", 8
+    else:
+        reach, tiles = f"N * {tile.cluster} + {(tile.cluster - 1) * rows} <= num_sms * {rows * tile.per_sm}", 1
+    room = f"ceil_div(K, {128 * tile.cluster}) * {(tile.mb + 2 * tiles) * 4} <= {tile.a_kb * KIB}"
+    return "K % 16 == 0", f"M <= {tile.mb}", reach, room, "grouping == none"
 
 
 def _mma_needs(tile: MmaFp8Tile) -> Needs:

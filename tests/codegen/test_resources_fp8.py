@@ -77,6 +77,10 @@ def test_every_tile_is_legal_where_rules_name_it(family: str) -> None:
         ("decode", {"warps_k": 3}, "warps_k 3 does not divide warps 8"),
         ("decode", {"depth": 1}, "depth is 1; 2 to 16 are expected"),
         ("decode", {"per_sm": 2}, "per_sm 2 is more than occupancy 1"),
+        ("decode", {"cluster": 2}, "warps_k is 1 with a cluster"),
+        ("decode", {"cluster": 1, "warps": 6}, "warps is 6; with a cluster 4 or 8 are expected"),
+        ("decode", {"cluster": 1, "mb": 24}, "mb is 24; with a cluster one of 8, 16, 32, 48, 64 is expected"),
+        ("decode", {"cluster": 1, "depth": 1}, "a ring has at least 2 stages"),
         ("mma_m16n8k32", {"mt": 40}, "mt 40 is not a multiple of 16 * warps_m (32)"),
         ("mma_m16n8k32", {"nt": 48}, "nt 48 is not a multiple of 16 * warps_n (32)"),
         ("mma_m16n8k32", {"nt": 96}, "nt over warps_n is 48; a divisor of 128 is expected"),
@@ -100,7 +104,9 @@ def test_what_kernels_refuse_is_required() -> None:
     assert {"scaling != block", "accumulation == fast"} <= requires["f128x128-128"]
     assert requires["p128x128-128"] == {"K % 16 == 0"}
     assert "grouping == none" in requires["p64x128-128-s2"]
-    assert {"M <= 8", "N <= num_sms * 256", "grouping == none"} <= requires["d8x2"]
+    assert {"M <= 8", "N <= num_sms * 256", "grouping == none"} <= requires["d8x8-pair"]
+    assert {"N * 2 + 64 <= num_sms * 64", "ceil_div(K, 256) * 72 <= 24_576"} <= requires["d16-s2"]
+    assert {"N <= num_sms * 512", "ceil_div(K, 128) * 96 <= 24_576"} <= requires["d8-s1-pair"]
 
 
 def test_accumulators_are_counted_where_they_are() -> None:

@@ -15,6 +15,13 @@ template <int mb, int warps, int warps_k, int depth, int occupancy, int per_sm, 
 struct DecodeTile {
   static constexpr Engine kEngine = Engine::kDecode;
   static constexpr int kMb = mb, kWarps = warps, kWarpsK = warps_k, kDepth = depth;
+  static constexpr int kOccupancy = occupancy, kPerSm = per_sm, kAKb = a_kb, kCluster = 0;
+};
+
+template <int mb, int warps, int depth, int cluster, int occupancy, int per_sm, int a_kb>
+struct BulkTile {
+  static constexpr Engine kEngine = Engine::kDecode;
+  static constexpr int kMb = mb, kWarps = warps, kDepth = depth, kCluster = cluster;
   static constexpr int kOccupancy = occupancy, kPerSm = per_sm, kAKb = a_kb;
 };
 
@@ -44,6 +51,11 @@ constexpr Fp8Entry decode_entry(const char* name) {
 }
 
 template <class Tile, bool kAll>
+constexpr Fp8Entry bulk_entry(const char* name) {
+  return entry<Tile, kAll>(name, {Tile::kMb, gemm_fp8::DecodeBulkLayout<Tile>::kBytes, 1});
+}
+
+template <class Tile, bool kAll>
 constexpr Fp8Entry mma_entry(const char* name) {
   return entry<Tile, kAll>(name, {0, gemm_fp8::MmaLayout<Tile>::kBytes, 0});
 }
@@ -52,6 +64,8 @@ constexpr Fp8Entry mma_entry(const char* name) {
 #define TILEWRIGHT_MMA_ALL(id, ...) mma_entry<MmaTile<__VA_ARGS__>, true>(#id),
 #define TILEWRIGHT_DECODE_BF16(id, ...) decode_entry<DecodeTile<__VA_ARGS__>, false>(#id),
 #define TILEWRIGHT_DECODE_ALL(id, ...) decode_entry<DecodeTile<__VA_ARGS__>, true>(#id),
+#define TILEWRIGHT_BULK_BF16(id, ...) bulk_entry<BulkTile<__VA_ARGS__>, false>(#id),
+#define TILEWRIGHT_BULK_ALL(id, ...) bulk_entry<BulkTile<__VA_ARGS__>, true>(#id),
 
 #define TILEWRIGHT_JOIN_(a, b) a##b
 #define TILEWRIGHT_JOIN(a, b) TILEWRIGHT_JOIN_(a, b)
@@ -61,6 +75,7 @@ constexpr Fp8Entry mma_entry(const char* name) {
 Fp8Group TILEWRIGHT_JOIN(fp8_group_, TILEWRIGHT_GROUP)() {
   static const Fp8Entry entries[] = {
       TILEWRIGHT_JOIN(TILEWRIGHT_FP8_DECODE_, TILEWRIGHT_GROUP)(TILEWRIGHT_DECODE_BF16, TILEWRIGHT_DECODE_ALL)
+          TILEWRIGHT_JOIN(TILEWRIGHT_FP8_BULK_, TILEWRIGHT_GROUP)(TILEWRIGHT_BULK_BF16, TILEWRIGHT_BULK_ALL)
           TILEWRIGHT_JOIN(TILEWRIGHT_FP8_MMA_, TILEWRIGHT_GROUP)(TILEWRIGHT_MMA_BF16, TILEWRIGHT_MMA_ALL)};
   return {entries, static_cast<int>(sizeof(entries) / sizeof(entries[0]))};
 }

@@ -16,16 +16,28 @@ from tilewright_codegen.emulate.cases import Case, Problem
 from tilewright_codegen.emulate.library import Library
 from tilewright_codegen.emulate.schedules import ERRORS, device_for
 
-DECODE = {"mb": 8, "warps": 4, "warps_k": 2, "depth": 3, "occupancy": 1, "per_sm": 1, "a_kb": 8}
+DECODE = {"mb": 8, "warps": 4, "warps_k": 2, "depth": 3, "occupancy": 1, "per_sm": 1, "a_kb": 8, "cluster": 0}
+BULK = {"mb": 16, "warps": 4, "depth": 3, "occupancy": 2, "per_sm": 1, "a_kb": 4, "cluster": 1}
 FP8 = {"mt": 32, "nt": 32, "kc": 128, "stages": 3, "warps_m": 2, "warps_n": 2}
 NVFP4 = {"mt": 32, "nt": 64, "kc": 256, "stages": 2, "warps_m": 2, "warps_n": 2}
 TARGETS = {
     "decode": Target("gemm_fp8", "decode", "decode", DECODE, (9, 0)),
     "decode89": Target("gemm_fp8", "decode", "decode89", DECODE, (8, 9), "f32"),
+    "bulk": Target("gemm_fp8", "decode", "bulk", BULK, (9, 0)),
+    "bulk2": Target("gemm_fp8", "decode", "bulk2", {**BULK, "mb": 8, "cluster": 2}, (9, 0), "f32"),
+    "bulk4": Target("gemm_fp8", "decode", "bulk4", {**BULK, "warps": 8, "cluster": 4, "per_sm": 2}, (9, 0)),
     "mma": Target("gemm_fp8", "mma_m16n8k32", "mma", FP8, (12, 0)),
     "nvfp4": Target("gemm_nvfp4", "mma_block_scaled", "nvfp4", NVFP4, (12, 1)),
 }
-SIZES = {"decode": (5, 75, 640), "decode89": (5, 75, 640), "mma": (37, 53, 640), "nvfp4": (37, 93, 800)}
+SIZES = {
+    "decode": (5, 75, 640),
+    "decode89": (5, 75, 640),
+    "bulk": (13, 235, 640),
+    "bulk2": (5, 51, 640),
+    "bulk4": (16, 115, 640),
+    "mma": (37, 53, 640),
+    "nvfp4": (37, 93, 800),
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -149,16 +161,22 @@ REFUSALS: dict[str, list[tuple[dict[str, int], str]]] = {
     ],
 }
 DECODE_REFUSALS: list[tuple[dict[str, int], str]] = [
-    ({"m": 9}, UNSUPPORTED),
     ({"k": 0}, UNSUPPORTED),
-    ({"k": 2048, "lda": 2048, "ldb": 2048}, UNSUPPORTED),  # A of 5 rows exceeds a_kb
     ({"grouping": 2, "groups": 1, "group_rows": 16}, UNSUPPORTED),
     ({"num_sms": 0}, INVALID),
 ]
+LONG = {"k": 65536, "lda": 65536, "ldb": 65536}
+OWN_REFUSALS: dict[str, list[tuple[dict[str, int], str]]] = {
+    "decode": [({"m": 9}, UNSUPPORTED), (LONG, UNSUPPORTED)],  # A of 5 rows exceeds a_kb
+    "decode89": [({"m": 9}, UNSUPPORTED), (LONG, UNSUPPORTED)],
+    "bulk": [({"m": 17}, UNSUPPORTED), ({**LONG, "scaling": 2}, UNSUPPORTED)],  # scales of A exceed a_kb
+    "bulk2": [({"m": 9}, UNSUPPORTED), ({"n": 65, "ldo": 65}, UNSUPPORTED)],  # two tiles, one cluster
+    "bulk4": [({"m": 17}, UNSUPPORTED), ({"n": 129, "ldo": 129}, UNSUPPORTED)],
+}
 
 
 def test_refusals(library: Library, name: str) -> None:
-    refusals = REFUSALS[TARGETS[name].family] + (DECODE_REFUSALS if name.startswith("decode") else [])
+    refusals = REFUSALS[TARGETS[name].family] + (DECODE_REFUSALS + OWN_REFUSALS[name] if name in OWN_REFUSALS else [])
     for change, expected in refusals:
         case = make(library, name)
         moved = {

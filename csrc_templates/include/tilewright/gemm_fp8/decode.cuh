@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "tilewright/gemm_fp8/config.h"
+#include "tilewright/gemm_fp8/decode_bulk.cuh"
 #include "tilewright/gemm_fp8/decode_multiply.cuh"
 #include "tilewright/gemm_fp8/decode_operands.cuh"
 #include "tilewright/gemm_fp8/decode_plan.h"
@@ -150,6 +151,16 @@ struct EngineLauncher<Engine::kDecode> {
       return cudaErrorNotSupported;
     }
     if (args.num_sms < 1) return cudaErrorInvalidValue;
+    if constexpr (Config::kCluster > 0) {
+      return decode_by_bulk<Config>(args, stream);
+    } else {
+      return launch_kind<Config>(args, stream);
+    }
+  }
+
+ private:
+  template <class Config>
+  static cudaError_t launch_kind(const GemmFp8Args& args, cudaStream_t stream) {
     const DecodeParams params = decode_params(args);
     const bool e5m2 = args.a_type == Fp8Type::kE5m2;
     if (args.scaling == Scaling::kBlock) {

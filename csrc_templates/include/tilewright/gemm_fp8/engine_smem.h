@@ -2,6 +2,7 @@
 // compares the two.
 #pragma once
 
+#include "tilewright/gemm_fp8/decode_bulk_plan.h"
 #include "tilewright/gemm_fp8/decode_plan.h"
 #include "tilewright/gemm_fp8/mma_plan.h"
 #include "tilewright/gemm_fp8/wgmma_plan.h"
@@ -15,7 +16,11 @@ constexpr int smem_bytes() {
   if constexpr (Tile::kEngine == Engine::kWgmma) {
     return WgmmaGeometry<Tile>::kBytes;
   } else if constexpr (Tile::kEngine == Engine::kDecode) {
-    return DecodeLayout<Tile>::kBytes;
+    if constexpr (Tile::kCluster > 0) {
+      return DecodeBulkLayout<Tile>::kBytes;
+    } else {
+      return DecodeLayout<Tile>::kBytes;
+    }
   } else if constexpr (Tile::kEngine == Engine::kMmaM16n8k32) {
     return MmaLayout<Tile>::kBytes;
   } else {

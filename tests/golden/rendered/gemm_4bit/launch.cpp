@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "654e3c439acf36371ed9f55b8ea12d65379b3446513e860622bfe509f6998e0c";
+const char* const kSpecDigest = "acf18bddc1431ae1b423102d3c0a670b7f31b18490c9a46b5f3820d95775cba5";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);

@@ -6,38 +6,65 @@
 
 namespace tilewright::gemm_fp8 {
 
-const char* const kSpecDigest = "654e3c439acf36371ed9f55b8ea12d65379b3446513e860622bfe509f6998e0c";
+const char* const kSpecDigest = "acf18bddc1431ae1b423102d3c0a670b7f31b18490c9a46b5f3820d95775cba5";
 
-cudaError_t launch_d8x2_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8x2_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8x2_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8x4_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8x4_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8x4_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x4_small_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x4_small_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x4_small_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x8_pair_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x8_pair_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x8_pair_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8x8_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8x8_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8x8_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8x8_long_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8x8_long_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d8x8_long_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d16x2_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d16x2_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_d16x2_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d16x4_small_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d16x4_small_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d16x4_small_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_s1_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_s1_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_s1_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_s1_pair_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_s1_pair_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_s1_pair_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_s2_pair_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_s2_pair_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_s2_pair_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_wide_pair_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_wide_pair_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d8_wide_pair_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_s1_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_s1_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_s1_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_s1_pair_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_s1_pair_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_s1_pair_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_s2_pair_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_s2_pair_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_s2_pair_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_wide_pair_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_wide_pair_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d16_wide_pair_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d32_s1_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d32_s1_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d32_s1_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d32_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d32_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d32_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d32_s1_pair_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d32_s1_pair_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d32_s1_pair_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d32_s2_pair_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d32_s2_pair_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d32_s2_pair_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d32_wide_pair_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d32_wide_pair_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d32_wide_pair_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_16x64_128_deep_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_16x64_128_deep_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_16x64_128_deep_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_32x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_32x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_32x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
@@ -132,16 +159,6 @@ cudaError_t launch_t2_c8_k64_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] const GemmFp8Args& args,
                    [[maybe_unused]] cudaStream_t stream) {
   switch (tile) {  // no default: -Werror=switch makes a missing tile a compile error
-    case Tile::kD8x2:
-      if (dtype == DType::kF16) return launch_d8x2_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_d8x2_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_d8x2_f32(args, stream);
-      break;
-    case Tile::kD8x4:
-      if (dtype == DType::kF16) return launch_d8x4_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_d8x4_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_d8x4_f32(args, stream);
-      break;
     case Tile::kD8x4_small:
       if (dtype == DType::kF16) return launch_d8x4_small_f16(args, stream);
       if (dtype == DType::kBf16) return launch_d8x4_small_bf16(args, stream);
@@ -152,35 +169,90 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kBf16) return launch_d8x8_pair_bf16(args, stream);
       if (dtype == DType::kF32) return launch_d8x8_pair_f32(args, stream);
       break;
-    case Tile::kD8x8:
-      if (dtype == DType::kF16) return launch_d8x8_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_d8x8_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_d8x8_f32(args, stream);
-      break;
-    case Tile::kD8x8_long:
-      if (dtype == DType::kF16) return launch_d8x8_long_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_d8x8_long_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_d8x8_long_f32(args, stream);
-      break;
-    case Tile::kD16x2:
-      if (dtype == DType::kF16) return launch_d16x2_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_d16x2_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_d16x2_f32(args, stream);
-      break;
     case Tile::kD16x4_small:
       if (dtype == DType::kF16) return launch_d16x4_small_f16(args, stream);
       if (dtype == DType::kBf16) return launch_d16x4_small_bf16(args, stream);
       if (dtype == DType::kF32) return launch_d16x4_small_f32(args, stream);
       break;
+    case Tile::kD8_s1:
+      if (dtype == DType::kF16) return launch_d8_s1_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_s1_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d8_s1_f32(args, stream);
+      break;
+    case Tile::kD8_s2:
+      if (dtype == DType::kF16) return launch_d8_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d8_s2_f32(args, stream);
+      break;
+    case Tile::kD8_s1_pair:
+      if (dtype == DType::kF16) return launch_d8_s1_pair_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_s1_pair_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d8_s1_pair_f32(args, stream);
+      break;
+    case Tile::kD8_s2_pair:
+      if (dtype == DType::kF16) return launch_d8_s2_pair_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_s2_pair_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d8_s2_pair_f32(args, stream);
+      break;
+    case Tile::kD8_wide_pair:
+      if (dtype == DType::kF16) return launch_d8_wide_pair_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d8_wide_pair_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d8_wide_pair_f32(args, stream);
+      break;
+    case Tile::kD16_s1:
+      if (dtype == DType::kF16) return launch_d16_s1_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16_s1_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d16_s1_f32(args, stream);
+      break;
+    case Tile::kD16_s2:
+      if (dtype == DType::kF16) return launch_d16_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d16_s2_f32(args, stream);
+      break;
+    case Tile::kD16_s1_pair:
+      if (dtype == DType::kF16) return launch_d16_s1_pair_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16_s1_pair_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d16_s1_pair_f32(args, stream);
+      break;
+    case Tile::kD16_s2_pair:
+      if (dtype == DType::kF16) return launch_d16_s2_pair_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16_s2_pair_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d16_s2_pair_f32(args, stream);
+      break;
+    case Tile::kD16_wide_pair:
+      if (dtype == DType::kF16) return launch_d16_wide_pair_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d16_wide_pair_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d16_wide_pair_f32(args, stream);
+      break;
+    case Tile::kD32_s1:
+      if (dtype == DType::kF16) return launch_d32_s1_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d32_s1_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d32_s1_f32(args, stream);
+      break;
+    case Tile::kD32_s2:
+      if (dtype == DType::kF16) return launch_d32_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d32_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d32_s2_f32(args, stream);
+      break;
+    case Tile::kD32_s1_pair:
+      if (dtype == DType::kF16) return launch_d32_s1_pair_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d32_s1_pair_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d32_s1_pair_f32(args, stream);
+      break;
+    case Tile::kD32_s2_pair:
+      if (dtype == DType::kF16) return launch_d32_s2_pair_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d32_s2_pair_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d32_s2_pair_f32(args, stream);
+      break;
+    case Tile::kD32_wide_pair:
+      if (dtype == DType::kF16) return launch_d32_wide_pair_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d32_wide_pair_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d32_wide_pair_f32(args, stream);
+      break;
     case Tile::k16x64_128:
       if (dtype == DType::kF16) return launch_16x64_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_16x64_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_16x64_128_f32(args, stream);
-      break;
-    case Tile::k16x64_128_deep:
-      if (dtype == DType::kF16) return launch_16x64_128_deep_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_16x64_128_deep_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_16x64_128_deep_f32(args, stream);
       break;
     case Tile::k32x64_128:
       if (dtype == DType::kF16) return launch_32x64_128_f16(args, stream);

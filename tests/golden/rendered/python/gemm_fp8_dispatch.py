@@ -2,7 +2,7 @@
 """Decisions of gemm_fp8 as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("d8x2", "d8x4", "d8x4-small", "d8x8-pair", "d8x8", "d8x8-long", "d16x2", "d16x4-small", "16x64-128", "16x64-128-deep", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-s2", "f16x64-128", "p16x64-128-s2", "p16x64-128", "f32x64-128", "p32x64-128", "f64x64-128", "p64x64-128-s2", "p64x64-128", "p64x128-128-s2", "f128x64-128-s2", "f128x64-128", "f128x128-128", "p128x128-128", "p128x192-128", "f256x128-128", "f256x128-128-n", "p256x128-128", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c8-k64", )
+TILES = ("d8x4-small", "d8x8-pair", "d16x4-small", "d8-s1", "d8-s2", "d8-s1-pair", "d8-s2-pair", "d8-wide-pair", "d16-s1", "d16-s2", "d16-s1-pair", "d16-s2-pair", "d16-wide-pair", "d32-s1", "d32-s2", "d32-s1-pair", "d32-s2-pair", "d32-wide-pair", "16x64-128", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-s2", "f16x64-128", "p16x64-128-s2", "p16x64-128", "f32x64-128", "p32x64-128", "f64x64-128", "p64x64-128-s2", "p64x64-128", "p64x128-128-s2", "f128x64-128-s2", "f128x64-128", "f128x128-128", "p128x128-128", "p128x192-128", "f256x128-128", "f256x128-128-n", "p256x128-128", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c8-k64", )
 LAYERS = ("path", "engine", "decode_tile", "mma_tile", "wgmma_tile", "tcgen05_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "dtype", "scaling", "accumulation", "grouping", )
 RULES = (
@@ -11,24 +11,31 @@ RULES = (
     "no-engine",
     "custom",
     "tcgen05",
-    "decode-8-rows",
-    "mma-short-k",
-    "mma-wide",
-    "decode-16-rows",
+    "decode-one-tile",
+    "decode-tiles",
+    "decode-vocabulary",
     "wgmma",
     "decode-8-gddr",
     "decode-16-gddr",
     "mma",
     "d8-gddr",
     "d16-gddr",
-    "d8-k2048",
-    "d8-k4096",
-    "d8-pair",
-    "d8-longer",
-    "d8-longest",
-    "d16-k2048",
-    "mma-sm90-short-k",
-    "mma-sm90-wide",
+    "d8-one-row",
+    "d8-narrow",
+    "d8-short-k",
+    "d8-one-tile",
+    "d8-wide",
+    "d8-more-tiles",
+    "d16-narrow",
+    "d16-short-k",
+    "d16-one-tile",
+    "d16-wide",
+    "d16-more-tiles",
+    "d32-narrow",
+    "d32-short-k",
+    "d32-one-tile",
+    "d32-wide",
+    "d32-more-tiles",
     "mma-16-rows",
     "mma-64-rows",
     "mma-256-rows",
@@ -110,82 +117,100 @@ def decide_path(arch, K, scaling):
     return -1, -1
 
 
-def decide_engine(arch, K, M, N, grouping, num_sms):
+def decide_engine(arch, K, M, N, grouping, num_sms, scaling):
     units = ((K + 127) // 128)
     activations = units * M * 132 + units * 16 + 2112
     few_rows = M <= 16 and grouping == 0 and N <= num_sms * 256
+    rows_32 = M <= 32 and grouping == 0
+    scales_fit = (scaling != 2 or M <= 16 or K <= 14_336)
+    long_scales_fit = (scaling != 2 or K <= 20_480)
     # tensor-memory
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if True:  # tcgen05
             return 3, 4
     # hopper-few-rows
     if arch in ("sm90", ):
-        if few_rows and M <= 8 and activations <= 154_624:  # decode-8-rows
+        if rows_32 and N + 32 <= num_sms * 64 and K <= 40_960 and long_scales_fit:  # decode-one-tile
             return 0, 5
-        if M >= 9 and M <= 16 and K <= 1024:  # mma-short-k
-            return 1, 6
-        if M >= 9 and M <= 16 and K <= 1536 and N >= 16_384:  # mma-wide
-            return 1, 7
-        if few_rows and M >= 9 and K <= 2048:  # decode-16-rows
-            return 0, 8
+        if rows_32 and N <= num_sms * 512 and K <= 16_384 and scales_fit:  # decode-tiles
+            return 0, 6
+        if rows_32 and N <= num_sms * 1024 and K <= 4096:  # decode-vocabulary
+            return 0, 7
     # hopper
     if arch in ("sm90", ):
         if True:  # wgmma
-            return 2, 9
+            return 2, 8
     # gddr
     if arch in ("sm89", "sm120", "sm121", ):
         if few_rows and M <= 8 and activations <= 36_864:  # decode-8-gddr
-            return 0, 10
+            return 0, 9
         if few_rows and M >= 9 and activations <= 40_960:  # decode-16-gddr
-            return 0, 11
+            return 0, 10
         if True:  # mma
-            return 1, 12
+            return 1, 11
     return -1, -1
 
 
-def decide_decode_tile(arch, K, M):
+def decide_decode_tile(arch, K, M, N, num_sms):
     units = ((K + 127) // 128)
     activations = units * M * 132 + units * 16 + 2112
+    narrow = N + 32 <= num_sms * 32
+    one_tile = N + 32 <= num_sms * 64
+    wide = N >= num_sms * 160 and K <= 4096
     # gddr
     if arch in ("sm89", "sm120", "sm121", ):
         if M <= 8:  # d8-gddr
-            return 2, 13
+            return 0, 12
         if True:  # d16-gddr
-            return 7, 14
+            return 2, 13
     # hopper
     if arch in ("sm90", ):
-        if M <= 8 and K <= 2048:  # d8-k2048
-            return 0, 15
-        if M <= 8 and K <= 4096:  # d8-k4096
-            return 1, 16
-        if M <= 8 and activations <= 43_008:  # d8-pair
-            return 3, 17
-        if M <= 8 and activations <= 81_920:  # d8-longer
-            return 4, 18
-        if M <= 8:  # d8-longest
+        if M <= 1 and narrow and K >= 4608 and activations <= 43_008:  # d8-one-row
+            return 1, 14
+        if M <= 8 and narrow:  # d8-narrow
+            return 4, 15
+        if M <= 8 and one_tile and K <= 3072:  # d8-short-k
+            return 3, 16
+        if M <= 8 and one_tile:  # d8-one-tile
+            return 6, 17
+        if M <= 8 and wide:  # d8-wide
+            return 7, 18
+        if M <= 8:  # d8-more-tiles
             return 5, 19
-        if True:  # d16-k2048
-            return 6, 20
+        if M <= 16 and narrow:  # d16-narrow
+            return 9, 20
+        if M <= 16 and one_tile and K <= 3072:  # d16-short-k
+            return 8, 21
+        if M <= 16 and one_tile:  # d16-one-tile
+            return 11, 22
+        if M <= 16 and wide:  # d16-wide
+            return 12, 23
+        if M <= 16:  # d16-more-tiles
+            return 10, 24
+        if narrow:  # d32-narrow
+            return 14, 25
+        if one_tile and K <= 3072:  # d32-short-k
+            return 13, 26
+        if one_tile:  # d32-one-tile
+            return 16, 27
+        if wide:  # d32-wide
+            return 17, 28
+        if True:  # d32-more-tiles
+            return 15, 29
     return -1, -1
 
 
-def decide_mma_tile(arch, K, M):
-    # hopper
-    if arch in ("sm90", ):
-        if K <= 1024:  # mma-sm90-short-k
-            return 8, 21
-        if True:  # mma-sm90-wide
-            return 9, 22
+def decide_mma_tile(arch, M):
     # gddr
     if arch in ("sm89", "sm120", "sm121", ):
         if M <= 16:  # mma-16-rows
-            return 8, 23
+            return 18, 30
         if M <= 64:  # mma-64-rows
-            return 10, 24
+            return 19, 31
         if M <= 256:  # mma-256-rows
-            return 11, 25
+            return 20, 32
         if True:  # mma-large
-            return 12, 26
+            return 21, 33
     return -1, -1
 
 
@@ -198,63 +223,63 @@ def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
     # straight
     if arch in ("sm90", ):
         if straight and M <= 16 and split:  # fast-16-rows-split
-            return 13, 27
+            return 22, 34
         if straight and M <= 16:  # fast-16-rows
-            return 14, 28
+            return 23, 35
         if straight and M <= 32:  # fast-32-rows
-            return 17, 29
+            return 26, 36
         if straight and M <= 64:  # fast-64-rows
-            return 19, 30
+            return 28, 37
         if straight and M <= 128 and split:  # fast-128-rows-split
-            return 23, 31
+            return 32, 38
         if straight and M <= 128 and few_columns and K < 7168:  # fast-128-rows-narrow
-            return 19, 32
+            return 28, 39
         if straight and M <= 128 and N >= 28_672:  # fast-128-rows-wide
-            return 25, 33
+            return 34, 40
         if straight and M <= 128 and long_:  # fast-128-rows-long
-            return 25, 34
+            return 34, 41
         if straight and M <= 128:  # fast-128-rows
-            return 24, 35
+            return 33, 42
         if straight and M <= 256 and few_columns:  # fast-256-rows-narrow
-            return 24, 36
+            return 33, 43
         if straight and M >= 1024 and K <= 512:  # fast-short-k
-            return 29, 37
+            return 38, 44
         if straight and M >= 512 and M <= 1024 and K >= 8192:  # fast-long-k
-            return 28, 38
+            return 37, 45
         if straight:  # fast
-            return 25, 39
+            return 34, 46
     # promoted
     if arch in ("sm90", ):
         if M <= 16 and split:  # promoted-16-rows-split
-            return 15, 40
+            return 24, 47
         if M <= 16:  # promoted-16-rows
-            return 16, 41
+            return 25, 48
         if M <= 32:  # promoted-32-rows
-            return 18, 42
+            return 27, 49
         if M <= 64 and split:  # promoted-64-rows-split
-            return 20, 43
+            return 29, 50
         if M <= 64:  # promoted-64-rows
-            return 21, 44
+            return 30, 51
         if N >= 24_576 and K >= 1024:  # promoted-wide
-            return 27, 45
+            return 36, 52
         if M <= 128 and N >= 16_384:  # promoted-128-rows-wide
-            return 26, 46
+            return 35, 53
         if M <= 128 and few_columns:  # promoted-128-rows-narrow
-            return 21, 47
+            return 30, 54
         if M <= 128 and grouping == 0:  # promoted-128-rows
-            return 22, 48
+            return 31, 55
         if M <= 256 and few_columns and grouping == 0:  # promoted-256-rows-narrow
-            return 22, 49
+            return 31, 56
         if K <= 512 and M <= 1024:  # promoted-short-k
-            return 30, 50
+            return 39, 57
         if K <= 512:  # promoted-short-k-more-rows
-            return 27, 51
+            return 36, 58
         if M <= 512 and K >= 8192 and tiles_256 * 5 >= num_sms * 4:  # promoted-long-k
-            return 30, 52
+            return 39, 59
         if long_ and M >= 4096:  # promoted-large
-            return 27, 53
+            return 36, 60
         if True:  # promoted
-            return 26, 54
+            return 35, 61
     return -1, -1
 
 
@@ -269,27 +294,27 @@ def decide_tcgen05_tile(arch, M, N, num_sms, scaling):
     # blocks
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if scaling == 2:  # t-promote
-            return 35, 55
+            return 44, 62
     # rubin
     if arch in ("sm107", ):
         if tiles_512 * 2 >= num_sms * 8 and fours:  # rubin-2x1-c8
-            return 39, 56
+            return 48, 63
         if large and twos:  # rubin-2x1-c4
-            return 38, 57
+            return 47, 64
         if large:  # rubin-2x1
-            return 37, 58
+            return 46, 65
         if tiles_256 * 2 >= num_sms:  # rubin-1x1
-            return 36, 59
+            return 45, 66
     # rest
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if tiles_256 * 2 >= num_sms * 4:  # t-c4
-            return 34, 60
+            return 43, 67
         if tiles_256 * 2 >= num_sms:  # t-n256
-            return 33, 61
+            return 42, 68
         if tiles_128 * 2 >= num_sms:  # t-n128
-            return 32, 62
+            return 41, 69
         if True:  # t-n64
-            return 31, 63
+            return 40, 70
     return -1, -1
 
 
@@ -305,15 +330,15 @@ def decide(arch, M, N, K, num_sms, dtype, scaling, accumulation, grouping, ):
     result["path"] = (VALUES_path[path], RULES[rule]) if rule >= 0 else (None, None)
     engine = rule = -1
     if path == 0:
-        engine, rule = decide_engine(arch, K, M, N, grouping, num_sms)
+        engine, rule = decide_engine(arch, K, M, N, grouping, num_sms, scaling)
     result["engine"] = (VALUES_engine[engine], RULES[rule]) if rule >= 0 else (None, None)
     decode_tile = rule = -1
     if path == 0 and engine == 0:
-        decode_tile, rule = decide_decode_tile(arch, K, M)
+        decode_tile, rule = decide_decode_tile(arch, K, M, N, num_sms)
     result["decode_tile"] = (VALUES_decode_tile[decode_tile], RULES[rule]) if rule >= 0 else (None, None)
     mma_tile = rule = -1
     if path == 0 and engine == 1:
-        mma_tile, rule = decide_mma_tile(arch, K, M)
+        mma_tile, rule = decide_mma_tile(arch, M)
     result["mma_tile"] = (VALUES_mma_tile[mma_tile], RULES[rule]) if rule >= 0 else (None, None)
     wgmma_tile = rule = -1
     if path == 0 and engine == 2:

@@ -102,48 +102,57 @@ inline const char* engine_name(Engine engine) {
 }
 
 enum class Tile : int {
-  kD8x2 = 0,
-  kD8x4 = 1,
-  kD8x4_small = 2,
-  kD8x8_pair = 3,
-  kD8x8 = 4,
-  kD8x8_long = 5,
-  kD16x2 = 6,
-  kD16x4_small = 7,
-  k16x64_128 = 8,
-  k16x64_128_deep = 9,
-  k32x64_128 = 10,
-  k64x64_128 = 11,
-  k128x128_128 = 12,
-  kF16x64_128_s2 = 13,
-  kF16x64_128 = 14,
-  kP16x64_128_s2 = 15,
-  kP16x64_128 = 16,
-  kF32x64_128 = 17,
-  kP32x64_128 = 18,
-  kF64x64_128 = 19,
-  kP64x64_128_s2 = 20,
-  kP64x64_128 = 21,
-  kP64x128_128_s2 = 22,
-  kF128x64_128_s2 = 23,
-  kF128x64_128 = 24,
-  kF128x128_128 = 25,
-  kP128x128_128 = 26,
-  kP128x192_128 = 27,
-  kF256x128_128 = 28,
-  kF256x128_128_n = 29,
-  kP256x128_128 = 30,
-  kT1_n64 = 31,
-  kT1_n128 = 32,
-  kT1_n256 = 33,
-  kT1_n256_c4 = 34,
-  kT1_promote = 35,
-  kT1_n256_k64 = 36,
-  kT2_c2_k64 = 37,
-  kT2_c4_k64 = 38,
-  kT2_c8_k64 = 39,
+  kD8x4_small = 0,
+  kD8x8_pair = 1,
+  kD16x4_small = 2,
+  kD8_s1 = 3,
+  kD8_s2 = 4,
+  kD8_s1_pair = 5,
+  kD8_s2_pair = 6,
+  kD8_wide_pair = 7,
+  kD16_s1 = 8,
+  kD16_s2 = 9,
+  kD16_s1_pair = 10,
+  kD16_s2_pair = 11,
+  kD16_wide_pair = 12,
+  kD32_s1 = 13,
+  kD32_s2 = 14,
+  kD32_s1_pair = 15,
+  kD32_s2_pair = 16,
+  kD32_wide_pair = 17,
+  k16x64_128 = 18,
+  k32x64_128 = 19,
+  k64x64_128 = 20,
+  k128x128_128 = 21,
+  kF16x64_128_s2 = 22,
+  kF16x64_128 = 23,
+  kP16x64_128_s2 = 24,
+  kP16x64_128 = 25,
+  kF32x64_128 = 26,
+  kP32x64_128 = 27,
+  kF64x64_128 = 28,
+  kP64x64_128_s2 = 29,
+  kP64x64_128 = 30,
+  kP64x128_128_s2 = 31,
+  kF128x64_128_s2 = 32,
+  kF128x64_128 = 33,
+  kF128x128_128 = 34,
+  kP128x128_128 = 35,
+  kP128x192_128 = 36,
+  kF256x128_128 = 37,
+  kF256x128_128_n = 38,
+  kP256x128_128 = 39,
+  kT1_n64 = 40,
+  kT1_n128 = 41,
+  kT1_n256 = 42,
+  kT1_n256_c4 = 43,
+  kT1_promote = 44,
+  kT1_n256_k64 = 45,
+  kT2_c2_k64 = 46,
+  kT2_c4_k64 = 47,
+  kT2_c8_k64 = 48,
 };
-inline constexpr int kTileCount = 40;
+inline constexpr int kTileCount = 49;
 
 struct TileInfo {
   const char* name;
@@ -152,16 +161,25 @@ struct TileInfo {
   uint32_t dtypes;  // bit i: the engine takes element type i
 };
 inline constexpr TileInfo kTiles[kTileCount] = {
-    {"d8x2", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
-    {"d8x4", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
     {"d8x4-small", static_cast<int>(Engine::k_decode), 0xe08u, 0x7u},
     {"d8x8-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
-    {"d8x8", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
-    {"d8x8-long", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
-    {"d16x2", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
     {"d16x4-small", static_cast<int>(Engine::k_decode), 0xe08u, 0x7u},
-    {"16x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe18u, 0x7u},
-    {"16x64-128-deep", static_cast<int>(Engine::k_mma_m16n8k32), 0x10u, 0x7u},
+    {"d8-s1", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d8-s2", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d8-s1-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d8-s2-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d8-wide-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d16-s1", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d16-s2", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d16-s1-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d16-s2-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d16-wide-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d32-s1", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d32-s2", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d32-s1-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d32-s2-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d32-wide-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"16x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
     {"32x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
     {"64x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
     {"128x128-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
@@ -251,7 +269,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 64;
+inline constexpr int kRuleCount = 71;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -260,24 +278,31 @@ inline const char* rule_id(int rule) {
       "no-engine",
       "custom",
       "tcgen05",
-      "decode-8-rows",
-      "mma-short-k",
-      "mma-wide",
-      "decode-16-rows",
+      "decode-one-tile",
+      "decode-tiles",
+      "decode-vocabulary",
       "wgmma",
       "decode-8-gddr",
       "decode-16-gddr",
       "mma",
       "d8-gddr",
       "d16-gddr",
-      "d8-k2048",
-      "d8-k4096",
-      "d8-pair",
-      "d8-longer",
-      "d8-longest",
-      "d16-k2048",
-      "mma-sm90-short-k",
-      "mma-sm90-wide",
+      "d8-one-row",
+      "d8-narrow",
+      "d8-short-k",
+      "d8-one-tile",
+      "d8-wide",
+      "d8-more-tiles",
+      "d16-narrow",
+      "d16-short-k",
+      "d16-one-tile",
+      "d16-wide",
+      "d16-more-tiles",
+      "d32-narrow",
+      "d32-short-k",
+      "d32-one-tile",
+      "d32-wide",
+      "d32-more-tiles",
       "mma-16-rows",
       "mma-64-rows",
       "mma-256-rows",
@@ -355,10 +380,13 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
   return -1;
 }
 
-inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t grouping, int64_t num_sms) {
+inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t grouping, int64_t num_sms, int64_t scaling) {
   [[maybe_unused]] const int64_t units = ((K + 127) / 128);
   [[maybe_unused]] const int64_t activations = units * M * 132 + units * 16 + 2112;
   [[maybe_unused]] const bool few_rows = M <= 16 && grouping == 0 /* none */ && N <= num_sms * 256;
+  [[maybe_unused]] const bool rows_32 = M <= 32 && grouping == 0 /* none */;
+  [[maybe_unused]] const bool scales_fit = (scaling != 2 /* block */ || M <= 16 || K <= 14336);
+  [[maybe_unused]] const bool long_scales_fit = (scaling != 2 /* block */ || K <= 20480);
   // tensor-memory: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (true) {  // tcgen05
@@ -368,121 +396,149 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   }
   // hopper-few-rows: sm90
   if ((arch & 0x10u) != 0) {
-    if (few_rows && M <= 8 && activations <= 154624) {  // decode-8-rows
+    if (rows_32 && N + 32 <= num_sms * 64 && K <= 40960 && long_scales_fit) {  // decode-one-tile
       rule = 5;
       return 0;
     }
-    if (M >= 9 && M <= 16 && K <= 1024) {  // mma-short-k
+    if (rows_32 && N <= num_sms * 512 && K <= 16384 && scales_fit) {  // decode-tiles
       rule = 6;
-      return 1;
+      return 0;
     }
-    if (M >= 9 && M <= 16 && K <= 1536 && N >= 16384) {  // mma-wide
+    if (rows_32 && N <= num_sms * 1024 && K <= 4096) {  // decode-vocabulary
       rule = 7;
-      return 1;
-    }
-    if (few_rows && M >= 9 && K <= 2048) {  // decode-16-rows
-      rule = 8;
       return 0;
     }
   }
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
     if (true) {  // wgmma
-      rule = 9;
+      rule = 8;
       return 2;
     }
   }
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (few_rows && M <= 8 && activations <= 36864) {  // decode-8-gddr
-      rule = 10;
+      rule = 9;
       return 0;
     }
     if (few_rows && M >= 9 && activations <= 40960) {  // decode-16-gddr
-      rule = 11;
+      rule = 10;
       return 0;
     }
     if (true) {  // mma
-      rule = 12;
+      rule = 11;
       return 1;
     }
   }
   return -1;
 }
 
-inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M) {
+inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t num_sms) {
   [[maybe_unused]] const int64_t units = ((K + 127) / 128);
   [[maybe_unused]] const int64_t activations = units * M * 132 + units * 16 + 2112;
+  [[maybe_unused]] const bool narrow = N + 32 <= num_sms * 32;
+  [[maybe_unused]] const bool one_tile = N + 32 <= num_sms * 64;
+  [[maybe_unused]] const bool wide = N >= num_sms * 160 && K <= 4096;
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (M <= 8) {  // d8-gddr
-      rule = 13;
-      return 2;
+      rule = 12;
+      return 0;
     }
     if (true) {  // d16-gddr
-      rule = 14;
-      return 7;
+      rule = 13;
+      return 2;
     }
   }
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
-    if (M <= 8 && K <= 2048) {  // d8-k2048
-      rule = 15;
-      return 0;
-    }
-    if (M <= 8 && K <= 4096) {  // d8-k4096
-      rule = 16;
+    if (M <= 1 && narrow && K >= 4608 && activations <= 43008) {  // d8-one-row
+      rule = 14;
       return 1;
     }
-    if (M <= 8 && activations <= 43008) {  // d8-pair
-      rule = 17;
-      return 3;
-    }
-    if (M <= 8 && activations <= 81920) {  // d8-longer
-      rule = 18;
+    if (M <= 8 && narrow) {  // d8-narrow
+      rule = 15;
       return 4;
     }
-    if (M <= 8) {  // d8-longest
+    if (M <= 8 && one_tile && K <= 3072) {  // d8-short-k
+      rule = 16;
+      return 3;
+    }
+    if (M <= 8 && one_tile) {  // d8-one-tile
+      rule = 17;
+      return 6;
+    }
+    if (M <= 8 && wide) {  // d8-wide
+      rule = 18;
+      return 7;
+    }
+    if (M <= 8) {  // d8-more-tiles
       rule = 19;
       return 5;
     }
-    if (true) {  // d16-k2048
+    if (M <= 16 && narrow) {  // d16-narrow
       rule = 20;
-      return 6;
+      return 9;
+    }
+    if (M <= 16 && one_tile && K <= 3072) {  // d16-short-k
+      rule = 21;
+      return 8;
+    }
+    if (M <= 16 && one_tile) {  // d16-one-tile
+      rule = 22;
+      return 11;
+    }
+    if (M <= 16 && wide) {  // d16-wide
+      rule = 23;
+      return 12;
+    }
+    if (M <= 16) {  // d16-more-tiles
+      rule = 24;
+      return 10;
+    }
+    if (narrow) {  // d32-narrow
+      rule = 25;
+      return 14;
+    }
+    if (one_tile && K <= 3072) {  // d32-short-k
+      rule = 26;
+      return 13;
+    }
+    if (one_tile) {  // d32-one-tile
+      rule = 27;
+      return 16;
+    }
+    if (wide) {  // d32-wide
+      rule = 28;
+      return 17;
+    }
+    if (true) {  // d32-more-tiles
+      rule = 29;
+      return 15;
     }
   }
   return -1;
 }
 
-inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M) {
-  // hopper: sm90
-  if ((arch & 0x10u) != 0) {
-    if (K <= 1024) {  // mma-sm90-short-k
-      rule = 21;
-      return 8;
-    }
-    if (true) {  // mma-sm90-wide
-      rule = 22;
-      return 9;
-    }
-  }
+inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t M) {
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (M <= 16) {  // mma-16-rows
-      rule = 23;
-      return 8;
+      rule = 30;
+      return 18;
     }
     if (M <= 64) {  // mma-64-rows
-      rule = 24;
-      return 10;
+      rule = 31;
+      return 19;
     }
     if (M <= 256) {  // mma-256-rows
-      rule = 25;
-      return 11;
+      rule = 32;
+      return 20;
     }
     if (true) {  // mma-large
-      rule = 26;
-      return 12;
+      rule = 33;
+      return 21;
     }
   }
   return -1;
@@ -497,119 +553,119 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
   // straight: sm90
   if ((arch & 0x10u) != 0) {
     if (straight && M <= 16 && split) {  // fast-16-rows-split
-      rule = 27;
-      return 13;
+      rule = 34;
+      return 22;
     }
     if (straight && M <= 16) {  // fast-16-rows
-      rule = 28;
-      return 14;
-    }
-    if (straight && M <= 32) {  // fast-32-rows
-      rule = 29;
-      return 17;
-    }
-    if (straight && M <= 64) {  // fast-64-rows
-      rule = 30;
-      return 19;
-    }
-    if (straight && M <= 128 && split) {  // fast-128-rows-split
-      rule = 31;
+      rule = 35;
       return 23;
     }
-    if (straight && M <= 128 && few_columns && K < 7168) {  // fast-128-rows-narrow
-      rule = 32;
-      return 19;
-    }
-    if (straight && M <= 128 && N >= 28672) {  // fast-128-rows-wide
-      rule = 33;
-      return 25;
-    }
-    if (straight && M <= 128 && long_) {  // fast-128-rows-long
-      rule = 34;
-      return 25;
-    }
-    if (straight && M <= 128) {  // fast-128-rows
-      rule = 35;
-      return 24;
-    }
-    if (straight && M <= 256 && few_columns) {  // fast-256-rows-narrow
+    if (straight && M <= 32) {  // fast-32-rows
       rule = 36;
-      return 24;
+      return 26;
     }
-    if (straight && M >= 1024 && K <= 512) {  // fast-short-k
+    if (straight && M <= 64) {  // fast-64-rows
       rule = 37;
-      return 29;
-    }
-    if (straight && M >= 512 && M <= 1024 && K >= 8192) {  // fast-long-k
-      rule = 38;
       return 28;
     }
-    if (straight) {  // fast
+    if (straight && M <= 128 && split) {  // fast-128-rows-split
+      rule = 38;
+      return 32;
+    }
+    if (straight && M <= 128 && few_columns && K < 7168) {  // fast-128-rows-narrow
       rule = 39;
-      return 25;
+      return 28;
+    }
+    if (straight && M <= 128 && N >= 28672) {  // fast-128-rows-wide
+      rule = 40;
+      return 34;
+    }
+    if (straight && M <= 128 && long_) {  // fast-128-rows-long
+      rule = 41;
+      return 34;
+    }
+    if (straight && M <= 128) {  // fast-128-rows
+      rule = 42;
+      return 33;
+    }
+    if (straight && M <= 256 && few_columns) {  // fast-256-rows-narrow
+      rule = 43;
+      return 33;
+    }
+    if (straight && M >= 1024 && K <= 512) {  // fast-short-k
+      rule = 44;
+      return 38;
+    }
+    if (straight && M >= 512 && M <= 1024 && K >= 8192) {  // fast-long-k
+      rule = 45;
+      return 37;
+    }
+    if (straight) {  // fast
+      rule = 46;
+      return 34;
     }
   }
   // promoted: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 16 && split) {  // promoted-16-rows-split
-      rule = 40;
-      return 15;
+      rule = 47;
+      return 24;
     }
     if (M <= 16) {  // promoted-16-rows
-      rule = 41;
-      return 16;
+      rule = 48;
+      return 25;
     }
     if (M <= 32) {  // promoted-32-rows
-      rule = 42;
-      return 18;
+      rule = 49;
+      return 27;
     }
     if (M <= 64 && split) {  // promoted-64-rows-split
-      rule = 43;
-      return 20;
+      rule = 50;
+      return 29;
     }
     if (M <= 64) {  // promoted-64-rows
-      rule = 44;
-      return 21;
+      rule = 51;
+      return 30;
     }
     if (N >= 24576 && K >= 1024) {  // promoted-wide
-      rule = 45;
-      return 27;
+      rule = 52;
+      return 36;
     }
     if (M <= 128 && N >= 16384) {  // promoted-128-rows-wide
-      rule = 46;
-      return 26;
+      rule = 53;
+      return 35;
     }
     if (M <= 128 && few_columns) {  // promoted-128-rows-narrow
-      rule = 47;
-      return 21;
+      rule = 54;
+      return 30;
     }
     if (M <= 128 && grouping == 0 /* none */) {  // promoted-128-rows
-      rule = 48;
-      return 22;
+      rule = 55;
+      return 31;
     }
     if (M <= 256 && few_columns && grouping == 0 /* none */) {  // promoted-256-rows-narrow
-      rule = 49;
-      return 22;
+      rule = 56;
+      return 31;
     }
     if (K <= 512 && M <= 1024) {  // promoted-short-k
-      rule = 50;
-      return 30;
+      rule = 57;
+      return 39;
     }
     if (K <= 512) {  // promoted-short-k-more-rows
-      rule = 51;
-      return 27;
+      rule = 58;
+      return 36;
     }
     if (M <= 512 && K >= 8192 && tiles_256 * 5 >= num_sms * 4) {  // promoted-long-k
-      rule = 52;
-      return 30;
+      rule = 59;
+      return 39;
     }
     if (long_ && M >= 4096) {  // promoted-large
-      rule = 53;
-      return 27;
+      rule = 60;
+      return 36;
     }
     if (true) {  // promoted
-      rule = 54;
-      return 26;
+      rule = 61;
+      return 35;
     }
   }
   return -1;
@@ -626,46 +682,46 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   // blocks: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (scaling == 2 /* block */) {  // t-promote
-      rule = 55;
-      return 35;
+      rule = 62;
+      return 44;
     }
   }
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (tiles_512 * 2 >= num_sms * 8 && fours) {  // rubin-2x1-c8
-      rule = 56;
-      return 39;
+      rule = 63;
+      return 48;
     }
     if (large && twos) {  // rubin-2x1-c4
-      rule = 57;
-      return 38;
+      rule = 64;
+      return 47;
     }
     if (large) {  // rubin-2x1
-      rule = 58;
-      return 37;
+      rule = 65;
+      return 46;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
-      rule = 59;
-      return 36;
+      rule = 66;
+      return 45;
     }
   }
   // rest: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
-      rule = 60;
-      return 34;
+      rule = 67;
+      return 43;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 61;
-      return 33;
+      rule = 68;
+      return 42;
     }
     if (tiles_128 * 2 >= num_sms) {  // t-n128
-      rule = 62;
-      return 32;
+      rule = 69;
+      return 41;
     }
     if (true) {  // t-n64
-      rule = 63;
-      return 31;
+      rule = 70;
+      return 40;
     }
   }
   return -1;
@@ -686,17 +742,17 @@ inline Decision select(Arch arch_value, const Problem& problem) {
   }
   [[maybe_unused]] int64_t engine = -1;
   if (path == 0 /* custom */) {
-    engine = decide_engine(arch, decision.rules[1], problem.K, problem.M, problem.N, static_cast<int64_t>(problem.grouping), problem.num_sms);
+    engine = decide_engine(arch, decision.rules[1], problem.K, problem.M, problem.N, static_cast<int64_t>(problem.grouping), problem.num_sms, static_cast<int64_t>(problem.scaling));
     decision.values[1] = static_cast<int16_t>(engine);
   }
   [[maybe_unused]] int64_t decode_tile = -1;
   if (path == 0 /* custom */ && engine == 0 /* decode */) {
-    decode_tile = decide_decode_tile(arch, decision.rules[2], problem.K, problem.M);
+    decode_tile = decide_decode_tile(arch, decision.rules[2], problem.K, problem.M, problem.N, problem.num_sms);
     decision.values[2] = static_cast<int16_t>(decode_tile);
   }
   [[maybe_unused]] int64_t mma_tile = -1;
   if (path == 0 /* custom */ && engine == 1 /* mma_m16n8k32 */) {
-    mma_tile = decide_mma_tile(arch, decision.rules[3], problem.K, problem.M);
+    mma_tile = decide_mma_tile(arch, decision.rules[3], problem.M);
     decision.values[3] = static_cast<int16_t>(mma_tile);
   }
   [[maybe_unused]] int64_t wgmma_tile = -1;
@@ -775,25 +831,43 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
   [[maybe_unused]] const int64_t accumulation = static_cast<int64_t>(problem.accumulation);
   [[maybe_unused]] const int64_t grouping = static_cast<int64_t>(problem.grouping);
   switch (tile) {
-    case Tile::kD8x2:
-      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 36864 && N <= num_sms * 256 && grouping == 0 /* none */;
-    case Tile::kD8x4:
-      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 36864 && N <= num_sms * 256 && grouping == 0 /* none */;
     case Tile::kD8x4_small:
       return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 36864 && N <= num_sms * 256 && grouping == 0 /* none */;
     case Tile::kD8x8_pair:
       return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && grouping == 0 /* none */;
-    case Tile::kD8x8:
-      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 81920 && N <= num_sms * 256 && grouping == 0 /* none */;
-    case Tile::kD8x8_long:
-      return K % 16 == 0 && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 154624 && N <= num_sms * 256 && grouping == 0 /* none */;
-    case Tile::kD16x2:
-      return K % 16 == 0 && M <= 16 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 53248 && N <= num_sms * 256 && grouping == 0 /* none */;
     case Tile::kD16x4_small:
       return K % 16 == 0 && M <= 16 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 40960 && N <= num_sms * 256 && grouping == 0 /* none */;
+    case Tile::kD8_s1:
+      return K % 16 == 0 && M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD8_s2:
+      return K % 16 == 0 && M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD8_s1_pair:
+      return K % 16 == 0 && M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD8_s2_pair:
+      return K % 16 == 0 && M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD8_wide_pair:
+      return K % 16 == 0 && M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD16_s1:
+      return K % 16 == 0 && M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD16_s2:
+      return K % 16 == 0 && M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD16_s1_pair:
+      return K % 16 == 0 && M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD16_s2_pair:
+      return K % 16 == 0 && M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD16_wide_pair:
+      return K % 16 == 0 && M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD32_s1:
+      return K % 16 == 0 && M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD32_s2:
+      return K % 16 == 0 && M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD32_s1_pair:
+      return K % 16 == 0 && M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD32_s2_pair:
+      return K % 16 == 0 && M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD32_wide_pair:
+      return K % 16 == 0 && M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && grouping == 0 /* none */;
     case Tile::k16x64_128:
-      return K % 16 == 0;
-    case Tile::k16x64_128_deep:
       return K % 16 == 0;
     case Tile::k32x64_128:
       return K % 16 == 0;

@@ -15,6 +15,7 @@ struct Tile_d16x4_small {
   static constexpr int kOccupancy = 2;
   static constexpr int kPerSm = 1;
   static constexpr int kAKb = 40;
+  static constexpr int kCluster = 0;
   static constexpr int kSmemBytes = 100352;
 };
 static_assert(smem_bytes<Tile_d16x4_small>() == Tile_d16x4_small::kSmemBytes,

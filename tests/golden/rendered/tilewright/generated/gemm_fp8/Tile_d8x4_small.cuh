@@ -15,6 +15,7 @@ struct Tile_d8x4_small {
   static constexpr int kOccupancy = 2;
   static constexpr int kPerSm = 1;
   static constexpr int kAKb = 36;
+  static constexpr int kCluster = 0;
   static constexpr int kSmemBytes = 96256;
 };
 static_assert(smem_bytes<Tile_d8x4_small>() == Tile_d8x4_small::kSmemBytes,

@@ -15,6 +15,7 @@ struct Tile_d8x8_pair {
   static constexpr int kOccupancy = 2;
   static constexpr int kPerSm = 2;
   static constexpr int kAKb = 42;
+  static constexpr int kCluster = 0;
   static constexpr int kSmemBytes = 118784;
 };
 static_assert(smem_bytes<Tile_d8x8_pair>() == Tile_d8x8_pair::kSmemBytes,
