@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 INT64_MAX = 2**63 - 1
@@ -202,8 +203,9 @@ def parse_expr(text: str) -> Expr:
     return result
 
 
+@lru_cache(maxsize=4096)
 def parse_cond(text: str) -> Cond:
-    """Parse one conjunct. A bare name is a predicate. Raises ExprError."""
+    """Parse one conjunct. A bare name is a predicate. Raises ExprError. Tiles ask for the same texts many times."""
     parser = _Parser(text)
     result = parser.conjunct()
     parser.finish()
@@ -242,7 +244,11 @@ def walk(node: Expr | Cond) -> Iterator[Expr | Cond]:
 
 def names(node: Expr | Cond) -> tuple[str, ...]:
     """Every name used, in order of appearance, predicates included."""
-    return tuple(n.name for n in walk(node) if isinstance(n, (Name, Pred)))
+    if isinstance(node, (Name, Pred)):
+        return (node.name,)
+    if isinstance(node, (Bin, Compare)):
+        return names(node.left) + names(node.right)
+    return (node.name.name,) if isinstance(node, CeilDiv) else ()
 
 
 def map_names(node: Expr, change: Callable[[Name], Expr]) -> Expr:
