@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_crosscheck import Evaluators
 
 from tilewright_codegen.diagnostics import Sink
 from tilewright_codegen.explain import explain
@@ -21,6 +20,8 @@ from tilewright_codegen.prove_split import Bases
 from tilewright_codegen.tree import load_tree, read_tree
 from tilewright_codegen.validate import validate
 from tilewright_codegen.vector import decide_arrays
+
+from .test_crosscheck import Evaluators
 
 ROOT = Path(__file__).parents[2]
 RULE = """  - section: probe
