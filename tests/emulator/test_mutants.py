@@ -6,10 +6,10 @@ import pytest
 
 from tilewright_codegen.emulate.schedules import run_schedules
 
-from . import mutants_4bit, mutants_fp8_nvfp4
+from . import mutants_4bit, mutants_fp8_decode, mutants_fp8_nvfp4
 from .mutant import Mutant
 
-MUTANTS = (*mutants_4bit.MUTANTS, *mutants_fp8_nvfp4.MUTANTS)
+MUTANTS = (*mutants_4bit.MUTANTS, *mutants_fp8_decode.MUTANTS, *mutants_fp8_nvfp4.MUTANTS)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
