@@ -46,7 +46,7 @@ class Gemm4bit:
     def __init__(self, rng: random.Random, device: torch.device, weights: int) -> None:
         self.device = device
         self.poison = Poison(device)
-        self.flat = {d: torch.randn(24 << 20, device=device).to(d) for d in DTYPES}
+        self.flat = {d: torch.randn(fuzz_pool.SIZE, device=device).to(d) for d in DTYPES}
         self.pool = [self._make(rng) for _ in range(weights)]
 
     def _make(self, rng: random.Random) -> Weight:
@@ -100,8 +100,8 @@ class Quantize4bit:
         self.device = device
         self.poison = Poison(device)
         generator = torch.Generator(device).manual_seed(rng.randrange(1 << 30))
-        values = fuzz_pool.wild(4 << 20, device, generator)
-        calm = torch.randn(4 << 20, generator=generator, device=device)
+        values = fuzz_pool.wild(fuzz_pool.SIZE // 8, device, generator)
+        calm = torch.randn(fuzz_pool.SIZE // 8, generator=generator, device=device)
         self.flat = {(d, kind): v.to(d) for d in DTYPES for kind, v in (("wild", values), ("calm", calm))}
 
     def call(self, rng: random.Random) -> Outcome:

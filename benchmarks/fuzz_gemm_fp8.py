@@ -52,7 +52,7 @@ class Pool:
         self.device = device
         self.codes = code_buffers(device, count)
         self.weights = code_buffers(device, count)[FP8[0]]
-        self.factors = 0.5 + torch.rand(4 << 20, device=device)
+        self.factors = 0.5 + torch.rand(fuzz_pool.SIZE // 8, device=device)
 
     def scale(self, rng: random.Random, shape: tuple[int, ...], size: float, odds: float = 0.2) -> torch.Tensor:
         """Scales of `shape` around `size`; now and then with strides of their own."""
@@ -97,7 +97,7 @@ class GemmFp8:
     """gemm_fp8 and scaled_mm against fp32 products of the same operands."""
 
     def __init__(self, rng: random.Random, device: torch.device, weights: int) -> None:
-        self.pool = Pool(device, 32 << 20)
+        self.pool = Pool(device, fuzz_pool.SIZE)
         self.device = device
         self.poison = Poison(device)
         self.weights = [self._make(rng) for _ in range(weights)]
@@ -169,7 +169,7 @@ class GemmFp8Grouped:
     """gemm_fp8_grouped, contiguous and masked; rows of no group are not looked at."""
 
     def __init__(self, rng: random.Random, device: torch.device, weights: int) -> None:
-        self.pool = Pool(device, 32 << 20)
+        self.pool = Pool(device, fuzz_pool.SIZE)
         self.device = device
         self.poison = Poison(device)
         self.weights = [self._make(rng) for _ in range(max(8, weights // 4))]
@@ -230,7 +230,7 @@ class QuantizeFp8:
         self.device = device
         self.poison = Poison(device)
         generator = torch.Generator(device).manual_seed(rng.randrange(1 << 30))
-        values = fuzz_pool.wild(8 << 20, device, generator)
+        values = fuzz_pool.wild(fuzz_pool.SIZE // 4, device, generator)
         self.flat = {d: values.to(d) for d in DTYPES}
 
     def call(self, rng: random.Random) -> Outcome:

@@ -80,8 +80,8 @@ class QuantizeNvfp4:
         self.device = device
         self.poison = Poison(device)
         generator = torch.Generator(device).manual_seed(rng.randrange(1 << 30))
-        values = fuzz_pool.wild(8 << 20, device, generator)
-        calm = torch.randn(8 << 20, generator=generator, device=device)
+        values = fuzz_pool.wild(fuzz_pool.SIZE // 4, device, generator)
+        calm = torch.randn(fuzz_pool.SIZE // 4, generator=generator, device=device)
         self.flat = {(d, kind): v.to(d) for d in DTYPES for kind, v in (("wild", values), ("calm", calm))}
 
     def call(self, rng: random.Random) -> Outcome:

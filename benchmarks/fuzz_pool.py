@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import torch
 
 ROWS = [0, 1, 1, 2, 4, 8, 16, 17, 32, 64, 65, 128, 256, 300, 512]
+SIZE = 32 << 20
+"""Elements of a buffer of which calls take views."""
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 

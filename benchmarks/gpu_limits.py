@@ -186,6 +186,20 @@ def run_apart(name: str) -> dict[str, Any]:
     return dict(row)
 
 
+def as_text(found: list[dict[str, Any]]) -> str:
+    """The evidence, a line a case."""
+    import torch
+
+    import tilewright
+
+    head = {
+        "schema": "gpu_limits/2",
+        "device": torch.cuda.get_device_name(),
+        "build": tilewright.build_info().get("spec_digest"),
+    }
+    return json.dumps(head)[:-1] + ', "cases": [\n' + ",\n".join(map(json.dumps, found)) + "\n]}\n"
+
+
 def main() -> None:
     """Runs every case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -199,8 +213,7 @@ def main() -> None:
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         found = list(pool.map(run_apart, CASES))
     if options.out:
-        lines = ",\n".join(json.dumps(row) for row in found)
-        options.out.write_text(f'{{"schema": "gpu_limits/2", "cases": [\n{lines}\n]}}\n', "utf-8")
+        options.out.write_text(as_text(found), "utf-8")
     sys.exit(0 if all(row["right"] for row in found) else 1)
 
 
