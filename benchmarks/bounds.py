@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 UNIT = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float32: 2.0**-24}
@@ -15,8 +17,7 @@ def fp8_sums(fast: bool, K: int) -> float:
 
     Where K is small, that term may be most of the sum of magnitudes.
     """
-    kept: float = 2.0**-10 if fast else 2.0**-12
-    return kept * (1 + 16 / float(K) ** 0.5)
+    return (2.0**-10 if fast else 2.0**-12) * (1 + 16 / math.sqrt(K))
 
 
 def over_limit(
