@@ -48,11 +48,13 @@ def mutants(root: Path, one_in: int) -> list[Mutant]:
 
 def _of_file(file: str, text: str) -> Iterator[Mutant]:
     lines = text.splitlines(keepends=True)
+    # The last digit of a fitted cost is below what could be measured: only its size means something.
+    step = 0 if text.startswith("schema: costs/1") else 1
     for index, line in enumerate(lines):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         shown = line.strip()
-        for what, changed in _of_line(line):
+        for what, changed in _of_line(line, step):
             yield _mutant(file, lines, index, 1, [changed], f"{shown} => {what}")
         yield _mutant(file, lines, index, 1, [], f"{shown} => dropped")
         yield _mutant(file, lines, index, 1, [line, line], f"{shown} => doubled")
@@ -66,8 +68,8 @@ def _mutant(file: str, lines: list[str], start: int, count: int, changed: list[s
     return Mutant(f"{file}: {what}", file, "".join([*lines[:start], *changed, *lines[start + count :]]))
 
 
-def _of_line(line: str) -> Iterator[tuple[str, str]]:
-    yield from _numbers(line)
+def _of_line(line: str, step: int) -> Iterator[tuple[str, str]]:
+    yield from _numbers(line, step)
     for match in _OPERATOR.finditer(line):
         yield f"{match[1]} to {OPERATORS[match[1]]} at {match.start()}", _with(line, match, OPERATORS[match[1]], 1)
     for match in _CONJUNCT.finditer(line):
@@ -79,10 +81,10 @@ def _of_line(line: str) -> Iterator[tuple[str, str]]:
     yield from _outcomes(line)
 
 
-def _numbers(line: str) -> Iterator[tuple[str, str]]:
+def _numbers(line: str, step: int) -> Iterator[tuple[str, str]]:
     for match in _NUMBER.finditer(line):
         value = int(match[0].replace("_", ""))
-        for other in dict.fromkeys((value + 1, value * 2, value // 2)):
+        for other in dict.fromkeys((value + step, value * 2, value // 2)):
             if other != value:
                 text = f"{other:_}" if other >= 10_000 else str(other)
                 yield f"{match[0]} to {text} at {match.start()}", _with(line, match, text)
