@@ -105,20 +105,29 @@ class Harness:
         """False when the shape does not take the problem; raises on any other error."""
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         error = self.lib.tw_decode_launch(
-            self.index[config.shape], ctypes.byref(args), config.cluster, config.ring_kb, config.per_sm, stream
+            self.index[config.shape],
+            ctypes.byref(args),
+            config.cluster,
+            config.ring_kb,
+            config.per_sm,
+            stream,
         )
         if error not in (0, NOT_SUPPORTED):
             raise RuntimeError(f"{config}: {self.lib.tw_decode_error(error).decode()}")
         return bool(error == 0)
 
-    def configs(self, m: int, names: list[str], clusters: list[int]) -> list[Config]:
-        """Every launch of the shapes that fit m rows without a size to spare."""
+    def clusters(self, name: str, k: int) -> list[int]:
+        info = self.info[name]
+        return [c for c in CLUSTERS if 64 * info.kb * info.warps_k * c >= k][:2]
+
+    def configs(self, m: int, k: int, names: list[str]) -> list[Config]:
+        """Launches of the shapes that fit m rows without a size to spare, in the two least clusters that hold k."""
         need = 8 * math.ceil(m / 8)
         fits = sorted({i.mb for i in self.info.values() if i.mb >= need})[:1]
         return [
             Config(name, c, self.info[name].ring_kb, per_sm)
             for name in names
-            for c in clusters
+            for c in self.clusters(name, k)
             for per_sm in range(1, self.info[name].occupancy + 1)
             if self.info[name].mb in fits
         ]
@@ -268,7 +277,7 @@ def time_all(h: Harness, names: list[str], options: argparse.Namespace) -> None:
         began = time.monotonic()
         timer = Timer(h, n, k, partial(make_weight, n, k, quant, blocksize, options.nested), options.prepacked)
         for m in options.rows:
-            configs = h.configs(m, names, options.clusters)
+            configs = h.configs(m, k, names)
             times = timer.medians(configs, m, 1.3 * peer["read_us"], options.rounds)
             result[f"{n}x{k}|{m}"] = {name: round(us, 3) for name, us in sorted(times.items(), key=lambda x: x[1])}
             ranked = sorted((us, name) for name, us in times.items())
@@ -298,7 +307,6 @@ def main() -> int:
     parser.add_argument("--names", default="", help="comma-separated shapes of the harness; all when empty")
     parser.add_argument("--shapes", default="", help="comma-separated NxK; the grid when empty")
     parser.add_argument("--rows", type=numbers, default=ROWS, help="comma-separated M")
-    parser.add_argument("--clusters", type=numbers, default=CLUSTERS)
     parser.add_argument("--quant", default="nf4", choices=sorted(QUANT))
     parser.add_argument("--blocksize", type=int, default=64)
     parser.add_argument("--nested", action="store_true")

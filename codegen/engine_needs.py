@@ -136,7 +136,7 @@ def _decode_smem(tile: DecodeTile) -> int:
     quads = tile.warps_n * tile.mb // 8 * 32
     slots = 4 if tile.mb == 8 else 3
     sums = (4 + slots * tile.warps_k) * quads * 16
-    return 640 + KIB + sums + (32 * KIB if tile.lut else 0) + tile.ring_kb * KIB + 512
+    return 640 + KIB + sums + 32 * KIB * ((tile.lut > 0) + (tile.lut > 4)) + tile.ring_kb * KIB + 512
 
 
 def _decode_contradictions(tile: DecodeTile) -> Iterator[str]:

@@ -79,8 +79,9 @@ class DecodeTile(TileBase):
     """Warps that share out the rows of a stage, 16 to each."""
     cluster: Literal[1, 2, 4, 8] = 1
     """Blocks of a cluster that share out K."""
-    lut: Annotated[int, Field(strict=True, ge=0, le=4)] = 4
-    """Quarters of the codes that a byte table in shared memory expands; byte permutes do the rest."""
+    lut: Annotated[int, Field(strict=True, ge=0, le=5)] = 4
+    """Quarters of the codes that a byte table in shared memory expands; byte permutes do the rest. 5: all of them, by a
+    table of twice the size and one instruction less."""
     ring_kb: Positive
     """KiB of shared memory for weights and scales in flight."""
     occupancy: Positive = 1

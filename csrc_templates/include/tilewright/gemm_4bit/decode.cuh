@@ -27,7 +27,7 @@ namespace tilewright::kernels {
 // A multiplying warp.
 template <class Shape, DecodeKind kKind>
 __device__ __forceinline__ void decode_run(const DecodeParams& params, const DecodeBlock<Shape>& block,
-                                           const DecodeExpander<typename Shape::Element, kKind != DecodeKind::kE2m1>& expander,
+                                           const DecodeExpander<Shape, kKind != DecodeKind::kE2m1>& expander,
                                            int warp, int lane) {
   const int warp_k = warp % Shape::kWarpsK;
   const int warp_n = warp / Shape::kWarpsK;
@@ -74,14 +74,14 @@ __device__ __forceinline__ void decode_run(const DecodeParams& params, const Dec
   }
 }
 
-// The table of all bytes, one copy per bank: entry `byte` of lane l at 128 byte + 4 l.
+// The table of all bytes, one copy per bank.
 template <class Shape, class Expander>
 __device__ __forceinline__ void decode_fill_lut(const Expander& expander, uint32_t table, int thread) {
   for (int i = thread; i < 256 * 8; i += Shape::kWarps * 32) {
     uint32_t pairs[4];
     expander.expand(false, static_cast<uint32_t>(i >> 3), pairs);
     const float value = __uint_as_float(pairs[0]);
-    ptx::sts_float4(table + i * 16, value, value, value, value);
+    ptx::sts_float4(table + (i >> 3) * DecodeSmem<Shape>::kLutPitch + (i & 7) * 16, value, value, value, value);
   }
 }
 
@@ -89,7 +89,7 @@ __device__ __forceinline__ void decode_fill_lut(const Expander& expander, uint32
 template <class Shape, DecodeKind kKind>
 __device__ __forceinline__ void decode_work(const DecodeParams& params, const DecodeBlock<Shape>& block, int warp, int lane) {
   const int thread = static_cast<int>(threadIdx.x);
-  DecodeExpander<typename Shape::Element, kKind != DecodeKind::kE2m1> expander;
+  DecodeExpander<Shape, kKind != DecodeKind::kE2m1> expander;
   expander.tables = dequant::nibble_tables<typename Shape::Element>(params.quant_type);
   expander.lut = block.base + DecodeSmem<Shape>::kLutOffset;
   expander.lut_lane = lane * 4;

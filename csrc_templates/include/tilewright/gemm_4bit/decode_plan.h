@@ -17,7 +17,9 @@ struct DecodeShape {
   static constexpr int kKb = kb;
   static constexpr int kWarpsK = warps_k;
   static constexpr int kWarpsN = warps_n;
-  static constexpr int kLut = lut;  // quarters of the codes that a table in shared memory expands; permutes do the rest
+  static constexpr int kLut = lut < 4 ? lut : 4;  // quarters of the codes that a table in shared memory expands; permutes do the rest
+  // 5: rows of the table 256 bytes apart, half of each unused, so that one permute of a code byte makes an address.
+  static constexpr bool kWideLut = lut == 5;
   static constexpr int kOccupancy = occupancy;
   static constexpr bool kPrepacked = false;
 
@@ -65,7 +67,8 @@ struct DecodeSmem {
   static constexpr int kPartialOffset = kReceivedOffset + kReceivedBytes;
   static constexpr int kPartialBytes = Shape::kPartialSlots * Shape::kWarpsK * Shape::kQuads * 16;
   static constexpr int kLutOffset = kPartialOffset + kPartialBytes;
-  static constexpr int kLutBytes = Shape::kLut > 0 ? 256 * 128 : 0;
+  static constexpr int kLutPitch = Shape::kWideLut ? 256 : 128;
+  static constexpr int kLutBytes = Shape::kLut > 0 ? 256 * kLutPitch : 0;
   static constexpr int kRingOffset = kLutOffset + kLutBytes;
   static constexpr int kSlackBytes = 512;
   static constexpr int bytes(int ring_kb) { return kRingOffset + ring_kb * 1024 + kSlackBytes; }

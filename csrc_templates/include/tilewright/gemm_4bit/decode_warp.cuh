@@ -9,9 +9,10 @@
 #include <cstdint>
 
 #include "tilewright/dequant/nibble_tables.cuh"
-#include "tilewright/dequant/scales.cuh"
+#include "tilewright/epilogue/element.cuh"
 #include "tilewright/gemm_4bit/decode_plan.h"
 #include "tilewright/ptx/bits.cuh"
+#include "tilewright/ptx/convert.cuh"
 #include "tilewright/ptx/lds.cuh"
 #include "tilewright/ptx/mma.cuh"
 
@@ -27,15 +28,20 @@ enum class DecodeKind : int {
 constexpr int kDecodeStepBytes = 32;  // of packed codes in 64 of k
 
 // Codes to pairs of elements, by table or by permutes.
-template <class Element, bool kHighNibbleFirst>
+template <class Shape, bool kHighNibbleFirst>
 struct DecodeExpander {
   dequant::NibbleTables tables;
-  uint32_t lut;       // the table of all bytes, one copy per bank: entry `byte` of lane l is 128 byte + 4 l further
+  uint32_t lut;       // the table of all bytes, one copy per bank: entry `byte` of lane l is 128 (wide: 256) byte + 4 l further
   uint32_t lut_lane;  // 4 l
 
   // `from_lut` is a constant once the caller's loops are unrolled.
   __device__ __forceinline__ void expand(bool from_lut, uint32_t word, uint32_t (&pairs)[4]) const {
-    if (from_lut) {
+    if (from_lut && Shape::kWideLut) {
+      pairs[0] = wide_entry<0>(word);
+      pairs[1] = wide_entry<1>(word);
+      pairs[2] = wide_entry<2>(word);
+      pairs[3] = wide_entry<3>(word);
+    } else if (from_lut) {
       pairs[0] = entry(word << 7);
       pairs[1] = entry(word >> 1);
       pairs[2] = entry(word >> 9);
@@ -46,31 +52,37 @@ struct DecodeExpander {
     }
   }
 
+  template <int kByte>
+  __device__ __forceinline__ uint32_t wide_entry(uint32_t word) const {
+    return ptx::lds_constant_32(lut + ptx::prmt(word, lut_lane, 0x5504u | kByte << 4));
+  }
+
   // The byte is in bits 7 to 14. One three-input operation makes the offset; the base is added by the load.
   __device__ __forceinline__ uint32_t entry(uint32_t shifted) const {
     return ptx::lds_constant_32(lut + ptx::merge_masked<0x7f80u>(shifted, lut_lane));
   }
 };
 
-// An e4m3 byte as two equal elements.
-template <class Element>
-__device__ __forceinline__ uint32_t e4m3_pair(uint32_t byte);
-
-template <>
-__device__ __forceinline__ uint32_t e4m3_pair<__half>(uint32_t byte) {
-  const uint32_t bits = (byte & 0x80u) << 8 | (byte & 0x7fu) << 7;  // the value / 256, subnormals included
-  const uint32_t pair = (byte & 0x7fu) == 0x7fu ? 0x7fff7fffu : bits << 16 | bits;
-  const __half2 scaled = __hmul2(*reinterpret_cast<const __half2*>(&pair), __float2half2_rn(256.0f));
-  return *reinterpret_cast<const uint32_t*>(&scaled);
+__device__ __forceinline__ float low_half(uint32_t halves) {
+  return __half2float(__ushort_as_half(static_cast<unsigned short>(halves & 0xffffu)));
 }
 
-template <>
-__device__ __forceinline__ uint32_t e4m3_pair<__nv_bfloat16>(uint32_t byte) {
-  const uint32_t bits = (byte & 0x80u) << 8 | (byte & 0x7fu) << 4;  // the value / 2^120
-  const uint32_t pair = (byte & 0x7fu) == 0x7fu ? 0x7fff7fffu : bits << 16 | bits;
-  const __nv_bfloat162 scaled =
-      __hmul2(*reinterpret_cast<const __nv_bfloat162*>(&pair), __float2bfloat162_rn(0x1p120f));
-  return *reinterpret_cast<const uint32_t*>(&scaled);
+__device__ __forceinline__ float high_half(uint32_t halves) {
+  return __half2float(__ushort_as_half(static_cast<unsigned short>(halves >> 16)));
+}
+
+// Each of the two e4m3 bytes in the lower half of `bytes` as two equal elements; exact in either type.
+template <class Element>
+__device__ __forceinline__ void e4m3_pairs(uint32_t bytes, uint32_t (&pairs)[2]) {
+  const uint32_t halves = ptx::e4m3x2_to_half2(bytes);
+  if constexpr (ElementTraits<Element>::kDType == DType::kF16) {
+    pairs[0] = ptx::prmt(halves, 0u, 0x1010u);
+    pairs[1] = ptx::prmt(halves, 0u, 0x3232u);
+  } else {
+    const __nv_bfloat162 low = __float2bfloat162_rn(low_half(halves)), high = __float2bfloat162_rn(high_half(halves));
+    pairs[0] = *reinterpret_cast<const uint32_t*>(&low);
+    pairs[1] = *reinterpret_cast<const uint32_t*>(&high);
+  }
 }
 
 __device__ __forceinline__ uint32_t multiply_pairs(__half, uint32_t x, uint32_t y) {
@@ -160,8 +172,12 @@ struct DecodeScales {
             // A row's scales start where they do in memory modulo 16, which is a multiple of 4.
             values[r][b][h] = __uint_as_float(inside ? ptx::lds_32(rows[r] + (block - rank_block) * 4) : 0u);
           } else if constexpr (kKind == DecodeKind::kE2m1) {
-            const uint32_t byte = ptx::lds_8(rows[r] + (block - rank_block) * 4 + (lane & 3));
-            values[r][b][h] = __uint_as_float(inside ? e4m3_pair<typename Shape::Element>(byte) : 0u);
+            if (r == 1) continue;  // both rows at once
+            const uint32_t at = (block - rank_block) * 4 + (lane & 3);
+            uint32_t pairs[2];
+            e4m3_pairs<typename Shape::Element>(ptx::lds_8(rows[0] + at) | ptx::lds_8(rows[1] + at) << 8, pairs);
+            values[0][b][h] = __uint_as_float(inside ? pairs[0] : 0u);
+            values[1][b][h] = __uint_as_float(inside ? pairs[1] : 0u);
           } else {
             const int first = kKind == DecodeKind::kBlock32 ? rank_block * 2 : rank_block >> params.block_shift;
             const int index = (kKind == DecodeKind::kBlock32 ? block * 2 + h : block >> params.block_shift) - first;
@@ -183,11 +199,6 @@ struct DecodeScales {
   }
 };
 
-// Byte `index` of four e4m3 scales.
-__device__ __forceinline__ float e4m3_of(float four, int index) {
-  return dequant::e4m3_value(__float_as_uint(four) >> (8 * index) & 0xffu);
-}
-
 // acc[c] (16 x 8 per column tile, in mma order) = the weight's 16 rows times A over the warp's blocks.
 // `rows`: shared addresses of this lane's codes in its two rows, at the warp's first block; prepacked, rows[0] has both.
 // Past the warp's `count` blocks whatever is read counts for nothing: prepacked, the first block, since what follows the
@@ -196,8 +207,7 @@ template <class Shape, DecodeKind kKind>
 __device__ __forceinline__ void decode_tile(float (&acc)[Shape::kColumnTiles][4], const uint32_t (&rows)[2], int count,
                                             const DecodeActivations<Shape, kKind>& activations,
                                             const DecodeScales<Shape, kKind>& scales,
-                                            const DecodeExpander<typename Shape::Element,
-                                                                 kKind != DecodeKind::kE2m1>& expander) {
+                                            const DecodeExpander<Shape, kKind != DecodeKind::kE2m1>& expander) {
   using Element = typename Shape::Element;
   constexpr int kColumns = Shape::kColumnTiles;
   // A prepacked e2m1 block is what one mma takes.
@@ -255,7 +265,10 @@ __device__ __forceinline__ void decode_tile(float (&acc)[Shape::kColumnTiles][4]
                                      activations.pairs[b][c][4 * h + 2 * j + 1]);
         }
         if constexpr (kScaleEachMma) {
-          const float scale[2] = {e4m3_of(scales.values[0][b][0], 2 * h + j), e4m3_of(scales.values[1][b][0], 2 * h + j)};
+          const int byte = 2 * h + j;
+          const uint32_t halves = ptx::e4m3x2_to_half2(ptx::prmt(__float_as_uint(scales.values[0][b][0]),
+                                                                 __float_as_uint(scales.values[1][b][0]), byte | (4 + byte) << 4));
+          const float scale[2] = {low_half(halves), high_half(halves)};
 #pragma unroll
           for (int c = 0; c < kColumns; ++c) {
 #pragma unroll

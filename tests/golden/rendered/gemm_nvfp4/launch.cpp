@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_nvfp4 {
 
-const char* const kSpecDigest = "acf18bddc1431ae1b423102d3c0a670b7f31b18490c9a46b5f3820d95775cba5";
+const char* const kSpecDigest = "f82627e228d9f0f9385eed7196b7757c37dff34cf40397a4b0868a96d2c5c8ac";
 
 cudaError_t launch_16x64_256_f16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_256_bf16(const GemmNvfp4Args& args, cudaStream_t stream);

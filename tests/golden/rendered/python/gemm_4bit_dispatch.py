@@ -133,7 +133,7 @@ RULES = (
     "decode-8-k1536",
     "decode-8-k2048",
     "decode-8-k3072",
-    "decode-8-k4096-four-waves",
+    "decode-8-k4096-one-wave",
     "decode-8-k4096",
     "decode-8-k8192",
     "decode-8-k14336",
@@ -634,7 +634,7 @@ def decide_decode_tile(arch, K, M, N, num_sms):
             return 17, 125
         if M <= 8 and K <= 3072:  # decode-8-k3072
             return 16, 126
-        if M <= 8 and K <= 4096 and blocks_64 >= num_sms * 4:  # decode-8-k4096-four-waves
+        if M <= 8 and K <= 4096 and blocks_64 >= num_sms:  # decode-8-k4096-one-wave
             return 19, 127
         if M <= 8 and K <= 4096:  # decode-8-k4096
             return 18, 128

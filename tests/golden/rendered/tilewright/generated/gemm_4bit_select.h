@@ -399,7 +399,7 @@ inline const char* rule_id(int rule) {
       "decode-8-k1536",
       "decode-8-k2048",
       "decode-8-k3072",
-      "decode-8-k4096-four-waves",
+      "decode-8-k4096-one-wave",
       "decode-8-k4096",
       "decode-8-k8192",
       "decode-8-k14336",
@@ -1190,7 +1190,7 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
       rule = 126;
       return 16;
     }
-    if (M <= 8 && K <= 4096 && blocks_64 >= num_sms * 4) {  // decode-8-k4096-four-waves
+    if (M <= 8 && K <= 4096 && blocks_64 >= num_sms) {  // decode-8-k4096-one-wave
       rule = 127;
       return 19;
     }
