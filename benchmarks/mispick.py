@@ -40,6 +40,8 @@ ROWS = (1, 2, 4, 7, 10, 14, 20, 28, 40, 56, 80, 112, 160, 224, 320, 448, 640, 76
 LIMIT = 0.03
 RIVALS = 4
 SCREEN, FINAL = 4, 21
+FAR = 1.5
+"""A launch so many times slower than the best is not looked at again."""
 SHOWN = 10
 """Fastest launches of the screening that a row keeps."""
 
@@ -96,6 +98,13 @@ def rounds(bench: CudaBench, names: list[str], count: int) -> dict[str, list[flo
     return series
 
 
+def screen(bench: CudaBench, names: list[str]) -> dict[str, float]:
+    """Least time of each; after one round only what is not far behind is timed again."""
+    once = {n: t[0] for n, t in rounds(bench, names, 1).items()}
+    near = [n for n in names if once[n] <= FAR * min(once.values())]
+    return once | {n: min(once[n], *t) for n, t in rounds(bench, near, SCREEN - 1).items()}
+
+
 def one_cell(backend: CudaBackend, cell: Cell, method: Method, names: list[str], trees: Trees) -> dict[str, Any]:
     """The choices, the best of all, and how much slower each choice is."""
     bench = backend.open(cell, method, "rotated")
@@ -103,7 +112,7 @@ def one_cell(backend: CudaBackend, cell: Cell, method: Method, names: list[str],
         chosen = choices(bench, backend.family, cell, trees)
         found, wrong = legal(bench, method, names)
         assert set(chosen.values()) <= set(found), (chosen, wrong)
-        screened = {n: min(t) for n, t in rounds(bench, found, SCREEN).items()}
+        screened = screen(bench, found)
         picked = dict.fromkeys(chosen.values())
         near = sorted((n for n in found if n not in picked), key=screened.__getitem__)[:RIVALS]
         final = rounds(bench, [*picked, *near], FINAL)
