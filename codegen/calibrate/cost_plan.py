@@ -15,7 +15,8 @@ MOST_EMPTY = 2.05
 """A tile has at most so many times the rows of A, or LEAST_ROWS."""
 LEAST_ROWS = 64
 MOST_TILES = 8
-"""Tiles of rows that A is cut into at most."""
+"""Tiles of rows that A is cut into at most, unless a tile has LARGE_ROWS."""
+LARGE_ROWS = 128
 
 
 def cost_plan(family: Family, arch: Arch, engines: Collection[str], design: Design) -> list[Choices]:
@@ -56,4 +57,6 @@ def _last_rule(decision: Decision, family: Family) -> Rule | None:
 def _hopeful(tile: Tile, M: int) -> bool:
     rows = tile.fields.get("mt", tile.fields.get("mb", 1))
     assert isinstance(rows, int)
-    return rows <= max(MOST_EMPTY * M, LEAST_ROWS if M > 16 else LEAST_ROWS // 2) and -(-M // rows) <= MOST_TILES
+    return rows <= max(MOST_EMPTY * M, LEAST_ROWS if M > 16 else LEAST_ROWS // 2) and (
+        rows >= LARGE_ROWS or -(-M // rows) <= MOST_TILES
+    )
