@@ -12,6 +12,8 @@ from .models.tiles_fp8 import DecodeFp8Tile, MmaFp8Tile, MmaNvfp4Tile, WgmmaFp8T
 WGMMA_FIXED_REGISTERS = 32
 MMA_FIXED_REGISTERS = 48
 DECODE_FIXED_REGISTERS = 40
+SMEM_PER_SM = 228 * KIB
+"""Shared memory of a Hopper multiprocessor; every block takes one KiB for itself."""
 WGMMA_WIDTHS = (16, 32, 48, 64, 96, 128, 160, 192, 224, 256)
 """N of the wgmma instructions that the wgmma engine takes."""
 BULK_WIDTHS = (8, 16, 32, 48, 64)
@@ -40,14 +42,19 @@ def _wgmma_needs(tile: WgmmaFp8Tile) -> Needs:
 
 
 def _wgmma_smem(tile: WgmmaFp8Tile) -> int:
-    """Mirrors gemm_fp8/wgmma_plan.h: ring (under which the exchange of split K lies), output, scales, barriers."""
+    """Mirrors gemm_fp8/wgmma_plan.h: ring, what the blocks of a split tile send, scales, barriers, and output.
+
+    Output has two buffers a warpgroup, or one where two do not fit.
+    """
     ring = tile.stages * (tile.mt + tile.nt) * 128
-    exchange = tile.mt * tile.nt * 4 if tile.split_k > 1 else 0
-    output_rows = gcd(64, 2 * tile.mt) if tile.swap else 64
-    buffers = 1 if tile.occupancy > 1 or (tile.promote and tile.mt > 128) else 2
-    output = tile.consumers * buffers * output_rows * 128
+    share = -(-tile.mt // 8 // tile.split_k)
+    exchange = (tile.split_k - 1) * share * (tile.nt // 64) * 2 * KIB
     scales = tile.stages * (tile.mt + 4) * 4 if tile.promote else 0
-    return max(ring, exchange) + output + scales + 16 * tile.stages + 1 * KIB
+    barriers = 16 * tile.stages + (8 if tile.split_k > 1 else 0)
+    other = ring + exchange + scales + barriers + 1 * KIB
+    output = tile.consumers * (gcd(64, 2 * tile.mt) if tile.swap else 64) * 128
+    most = SMEM_PER_SM // tile.occupancy - 1 * KIB
+    return other + output * (2 if other + 2 * output <= most else 1)
 
 
 def _wgmma_contradictions(tile: WgmmaFp8Tile) -> Iterator[str]:

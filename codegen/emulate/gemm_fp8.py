@@ -97,6 +97,9 @@ def _scales(
         arguments.update(scale_a_m=parts, scale_a_k=1, scale_b_n=parts, scale_b_k=1, scale_b_group=columns * parts)
         spread_a = np.repeat(a, 128, axis=1)[:, :k]
         spread_b = np.repeat(np.repeat(b, 128, axis=1)[:, :n], 128, axis=2)[:, :, :k].reshape(groups * n, k)
+        if problem.word("scales_along_m", 0):
+            a = np.ascontiguousarray(a.T)
+            arguments.update(scale_a_m=1, scale_a_k=a_rows)
     arguments["scale_a"] = library.upload("scale_a", a, dependent=True, alignment=16)
     arguments["scale_b"] = library.upload("scale_b", b, alignment=16)
     return spread_a.astype(np.float64), spread_b.astype(np.float64)

@@ -64,6 +64,24 @@ FP8 = (
         target=wgmma_fp8(promote=1),
         **BY_BLOCK,
     ),
+    _fp8(
+        "below-a-tail-not-cleared",
+        "wgmma_producer.cuh",
+        "      ptx::sts_float4(shared_.a_stage(slot) + params_.tail_rows * 128 + at * 16, 0.0f, 0.0f, 0.0f, 0.0f);\n",
+        "      (void)slot, (void)at;\n",
+        "uninitialised",
+        target=wgmma_fp8(swap=1, mt=96, consumers=1),
+    ),
+    _fp8(
+        "sums-not-awaited",
+        "wgmma_epilogue.cuh",
+        "    ptx::mbarrier_wait(shared.received(), 0);\n",
+        "",
+        "race",
+        "uninitialised",
+        "in-flight",
+        target=wgmma_fp8(swap=1, mt=96, split_k=2),
+    ),
 )
 
 BLACKWELL = tcgen05_nvfp4()

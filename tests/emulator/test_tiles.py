@@ -43,6 +43,10 @@ DEEP = {
     "wgmma-split-k": (wgmma_4bit(split_k=2, kc=128), Problem(20, 70, 1280, words={"nested": 1})),
     "fp8": (wgmma_fp8(), Problem(70, 72, 656, words={"scaling": "row"})),
     "fp8-block": (wgmma_fp8(promote=1), Problem(70, 72, 640, words={"scaling": "block", "fast_accum": 0})),
+    "fp8-block-along-m": (
+        wgmma_fp8(promote=1),
+        Problem(72, 72, 640, words={"scaling": "block", "fast_accum": 0, "scales_along_m": 1}),
+    ),
     "fp8-shared-b": (wgmma_fp8(cluster_m=2), Problem(140, 72, 656, words={"pad_out": 3})),
     "fp8-swapped": (wgmma_fp8("f32", swap=1, mt=16, split_k=2), Problem(20, 72, 1024)),
     "fp8-pingpong": (wgmma_fp8(consumers=2, pingpong=1, occupancy=1), Problem(200, 72, 640)),

@@ -10,6 +10,7 @@
 #include "tilewright/gemm_fp8/engine_launcher.h"
 #include "tilewright/gemm_fp8/wgmma_consumer.cuh"
 #include "tilewright/gemm_fp8/wgmma_epilogue.cuh"
+#include "tilewright/gemm_fp8/wgmma_exchange.cuh"
 #include "tilewright/gemm_fp8/wgmma_factors.cuh"
 #include "tilewright/gemm_fp8/wgmma_launch.cuh"
 #include "tilewright/gemm_fp8/wgmma_producer.cuh"
@@ -28,6 +29,7 @@ __device__ __forceinline__ void wgmma_consume(const WgmmaParams& params, const W
   using Consumer = WgmmaConsumer<Config, kE5m2>;
   const Consumer multiplier(params, shared, place, member);
   WgmmaEpilogue<Config> epilogue(params, shared, map_out, consumer, member);
+  constexpr bool kFactorsLate = Config::kPromote && !Config::kSwap;  // no registers for them beside the products
   WgmmaRing<Config::kStages> ring;
   WgmmaWork work;
   if ((Config::kPingpong || Consumer::kTakesTurns) && next == 0) {
@@ -40,24 +42,23 @@ __device__ __forceinline__ void wgmma_consume(const WgmmaParams& params, const W
         continue;
       }
     }
-    const WgmmaFactors<Config> factors(params, work, member);
+    WgmmaFactors<Config> factors;
+    if (!kFactorsLate) factors.fetch(params, work, member);  // on their way while the sums are made
     float acc[Geometry::kXBlocks][Geometry::kYRows / 2];
     // A phase of a full barrier is told by its parity: nobody may wait for a stage before those ahead of it are full.
     if (Config::kPingpong) ptx::named_barrier_sync(Consumer::turn_barrier(consumer), 256);
     multiplier.multiply(acc, ring, work, [&] {
       if (Config::kPingpong) ptx::named_barrier_arrive(Consumer::turn_barrier(next), 256);
     });
+    if (kFactorsLate && !factors.none(params)) factors.fetch(params, work, member);
     if (Config::kSplitK == 1 || !work.split) {
       epilogue.store(acc, work, factors);
       continue;
     }
     if constexpr (Config::kSplitK > 1) {
-      // The block's last tile: all stages have been read once every consumer is here, so the exchange may lie over
-      // them.
-      ptx::named_barrier_sync(1 + Config::kConsumers, 128 * Config::kConsumers);
-      epilogue.expose(acc, shared.base);
-      ptx::cluster_sync();
-      epilogue.store_share(shared.base, work, factors, place);
+      if (Geometry::kPeers == 1) ptx::cluster_wait();  // the other blocks have set their barriers up
+      WgmmaExchange<Config>::send(acc, shared, place);
+      epilogue.store_share(acc, shared, work, factors, place);
     }
   }
   epilogue.finish();
@@ -65,8 +66,9 @@ __device__ __forceinline__ void wgmma_consume(const WgmmaParams& params, const W
 
 template <class Config, bool kE5m2>
 __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccupancy)
-    gemm_fp8_wgmma_kernel(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-                          const __grid_constant__ CUtensorMap map_out, const __grid_constant__ WgmmaParams params) {
+    gemm_fp8_wgmma_kernel(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_a_tail,
+                          const __grid_constant__ CUtensorMap map_b, const __grid_constant__ CUtensorMap map_out,
+                          const __grid_constant__ WgmmaParams params) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using Geometry = WgmmaGeometry<Config>;
   extern __shared__ uint8_t dynamic_smem[];
@@ -75,26 +77,38 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
   const WgmmaPlace<Config> place;
   const int warpgroup = static_cast<int>(threadIdx.x) / 128;
   WgmmaSchedule<Config> schedule(params, place);
-  WgmmaProducer<Config> producer(&map_a, &map_b, shared, place);
+  WgmmaProducer<Config> producer(params, &map_a, &map_a_tail, &map_b, shared, place);
   ptx::release_dependents();
   if (threadIdx.x == 0) {
     ptx::tma_prefetch_map(&map_a);
+    if (params.tail_rows > 0) ptx::tma_prefetch_map(&map_a_tail);
     ptx::tma_prefetch_map(&map_b);
     ptx::tma_prefetch_map(&map_out);
     for (int slot = 0; slot < Config::kStages; ++slot) {
-      const int scales = Config::kPromote && params.by_block ? WgmmaScaleLoader<Config>::kArrivals : 0;
+      const int scales = Config::kPromote && params.by_block ? WgmmaScaleLoader<Config>::arrivals(params) : 0;
       ptx::mbarrier_init(shared.full(slot), 1 + scales);
       ptx::mbarrier_init(shared.empty(slot), 4 * Geometry::kTeam * Geometry::kPeers);
     }
+    if (Config::kSplitK > 1) ptx::mbarrier_init(shared.received(), 1);
     ptx::mbarrier_init_fence();
+    if (Config::kSplitK > 1) WgmmaExchange<Config>::expect(shared, place);
     if (params.grouping == Grouping::kNone) {
       WgmmaSchedule<Config> ahead = schedule;
       WgmmaWork work;
       if (ahead.take(work)) producer.prefetch_b(work);
     }
   }
+  if (params.tail_rows > 0) {
+    WgmmaSchedule<Config> ahead = schedule;
+    WgmmaWork work;
+    if (ahead.take(work) && producer.is_tail(work)) producer.clear_below_tail();
+  }
   __syncthreads();
-  if constexpr (Geometry::kPeers > 1) ptx::cluster_sync();  // peers arrive at these barriers
+  if constexpr (Geometry::kPeers > 1) {
+    ptx::cluster_sync();  // peers arrive at these barriers
+  } else if (schedule.shares()) {
+    ptx::cluster_arrive();  // and the other blocks of a split tile, once they have sums to send
+  }
 
   if (warpgroup == 0) {
     ptx::setmaxnreg_dec<Geometry::kProducerRegisters>();
@@ -107,17 +121,17 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
       WgmmaScaleLoader<Config> loader(params, shared, static_cast<int>(threadIdx.x) / 32 - 1);
       WgmmaSchedule<Config> own = schedule;
       WgmmaWork work;
-      while (own.take(work)) loader.load(work);
+      while (loader.loads() && own.take(work)) loader.load(work);
     }
     __syncwarp();
-    if (schedule.shares()) ptx::cluster_sync();
+    if (Geometry::kPeers == 1 && schedule.shares()) ptx::cluster_wait();
   } else {
     ptx::setmaxnreg_inc<Geometry::kConsumerRegisters>();
     ptx::wait_for_dependencies();
     wgmma_consume<Config, kE5m2>(params, shared, &map_out, place, schedule, warpgroup - 1);
   }
-  // No block leaves while another may still read its shared memory or arrive at its barriers.
-  if constexpr (Geometry::kCluster > 1) ptx::cluster_sync();
+  // No block leaves while another may still write to its shared memory or arrive at its barriers.
+  if constexpr (Geometry::kPeers > 1) ptx::cluster_sync();
 #endif
 }
 
@@ -161,7 +175,7 @@ struct EngineLauncher<Engine::kWgmma> {
     if (made != cudaSuccess) return made;
     const int64_t clusters = tiles < fit ? tiles : fit;
     launch.grid = dim3(static_cast<unsigned>(clusters * Geometry::kCluster));
-    return host::launch_cluster_kernel(kernel, launch, stream, maps.a, maps.b, maps.out,
+    return host::launch_cluster_kernel(kernel, launch, stream, maps.a, maps.a_tail, maps.b, maps.out,
                                        make_params<Config>(args, clusters));
   }
 };

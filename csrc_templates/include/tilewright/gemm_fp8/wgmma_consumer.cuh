@@ -98,13 +98,11 @@ class WgmmaConsumer {
   // Hardware barriers 2 + kConsumers and up: whose turn it is.
   static __device__ __forceinline__ int turn_barrier(int of) { return 2 + Config::kConsumers + of; }
 
-  // Stages that are in the tensor core together before they are added, as far as registers allow.
+  // Whether registers allow the sums and the products of two stages: one is added while the other multiplies.
   static constexpr int kStageRegisters = kBlockRegisters + WgmmaStageScales<Config>::kA + WgmmaStageScales<Config>::kB;
-  static constexpr int kAtOnce = kXBlocks == 1 && Config::kStages >= 4 &&
-                                         kBlockRegisters + 2 * kStageRegisters + 32 <= Geometry::kConsumerRegisters
-                                     ? 2
-                                     : 1;
-  static constexpr bool kTakesTurns = Config::kPromote && Geometry::kTeam == 2;
+  static constexpr bool kOverlaps =
+      kXBlocks == 1 && kBlockRegisters + 2 * kStageRegisters + 32 <= Geometry::kConsumerRegisters;
+  static constexpr bool kTakesTurns = Config::kPromote && Geometry::kTeam == 2 && !kOverlaps;
 
  private:
   // `value`, the same in all lanes, where the compiler sees it: descriptors are then counted up in uniform registers.
@@ -161,63 +159,86 @@ class WgmmaConsumer {
     release(behind);
   }
 
-  // Every stage is summed from zero in the tensor core and added up, scaled, in fp32 registers. Two warpgroups take
-  // turns to issue: did they run in step, both would be done at the same time, and nobody would multiply while they
-  // add.
+  // Every stage is summed from zero in the tensor core and added up, scaled, in fp32 registers.
   __device__ __forceinline__ void multiply_promoted(Accumulators& acc, Ring& ring, int steps) const {
-    int step = 0;
-    if (steps % kAtOnce != 0) {
-      add_stages<1>(acc, ring);
-      step = 1;
+    if constexpr (kOverlaps) {
+      add_overlapped(acc[0], ring, steps);
+    } else {
+      for (int step = 0; step < steps; ++step) add_stage(acc, ring);
     }
-    for (; step < steps; step += kAtOnce) add_stages<kAtOnce>(acc, ring);
   }
 
-  // Adds the next `kCount` stages. Scales are read before the products start: behind them they would wait for shared
-  // memory.
-  template <int kCount>
-  __device__ __forceinline__ void add_stages(Accumulators& acc, Ring& ring) const {
-    WgmmaStageScales<Config> scales[kCount];
-    float part[kCount][kBlockRegisters];
-    int slots[kCount];
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      ptx::mbarrier_wait(shared_.full(ring.slot), ring.phase);
-      scales[i].set_ones();
-      if (params_.by_block) scales[i].read(shared_.scales(ring.slot), first_);
-      slots[i] = ring.slot;
-      ring.advance();
-    }
+  // One stage with blocks of 64 rows one after the other. Two warpgroups take turns to issue: did they run in step,
+  // both would be done at the same time, and nobody would multiply while they add.
+  __device__ __forceinline__ void add_stage(Accumulators& acc, Ring& ring) const {
+    Stage stage;
+    open(stage, ring);
 #pragma unroll
     for (int block = 0; block < kXBlocks; ++block) {
-      // The turn passes on before the last product is issued, lest the tensor core run dry while the other one starts.
       if (kTakesTurns) ptx::named_barrier_sync(turn_barrier(member()), 256);
-      if (kTakesTurns && kCount == 2) ptx::named_barrier_arrive(turn_barrier(1 - member()), 256);
       ptx::wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        const uint64_t x = x_descriptor(slots[i]) + 512 * block, y = y_descriptor(slots[i]);
-        issue<0, kParts / 2>(part[i], x, y, 0);
-        if (kTakesTurns && kCount == 1) ptx::named_barrier_arrive(turn_barrier(1 - member()), 256);
-        issue<kParts / 2, kParts>(part[i], x, y, 0);
-        ptx::wgmma_commit();
-      }
-      add_parts<kCount, 0>(acc[block], part, scales, slots, block);
-      if constexpr (kCount == 2) add_parts<kCount, 1>(acc[block], part, scales, slots, block);
-      ptx::wgmma_pin(acc[block]);  // added before this warpgroup waits for its next turn
+      const uint64_t x = x_descriptor(stage.slot) + 512 * block, y = y_descriptor(stage.slot);
+      issue<0, kParts / 2>(stage.part, x, y, 0);
+      // The turn passes on before the last product is issued, lest the tensor core run dry while the other one starts.
+      if (kTakesTurns) ptx::named_barrier_arrive(turn_barrier(1 - member()), 256);
+      issue<kParts / 2, kParts>(stage.part, x, y, 0);
+      ptx::wgmma_commit();
+      add<0>(acc[block], stage, block);
     }
   }
 
-  // Waits for part `kIndex` of `kCount` and adds it.
-  template <int kCount, int kIndex>
-  __device__ __forceinline__ void add_parts(float (&acc)[kBlockRegisters], float (&part)[kCount][kBlockRegisters],
-                                            const WgmmaStageScales<Config> (&scales)[kCount],
-                                            const int (&slots)[kCount], int block) const {
-    ptx::wgmma_wait<kCount - 1 - kIndex>();
-    ptx::wgmma_pin(part[kIndex]);
-    if (block + 1 == kXBlocks) release(slots[kIndex]);
+  // One of two stages always multiplies while the other is added.
+  __device__ __forceinline__ void add_overlapped(float (&acc)[kBlockRegisters], Ring& ring, int steps) const {
+    Stage even, odd;
+    start(even, ring);
+    int left = steps - 1;
+    for (; left >= 2; left -= 2) {
+      start(odd, ring);
+      add<1>(acc, even, 0);
+      start(even, ring);
+      add<1>(acc, odd, 0);
+    }
+    if (left > 0) {
+      start(odd, ring);
+      add<1>(acc, even, 0);
+      add<0>(acc, odd, 0);
+    } else {
+      add<0>(acc, even, 0);
+    }
+  }
+
+  struct Stage {
+    WgmmaStageScales<Config> scales;
+    float part[kBlockRegisters];
+    int slot;
+  };
+
+  // The next stage, once it is full. Scales are read before the products start: behind them they would wait for shared
+  // memory.
+  __device__ __forceinline__ void open(Stage& stage, Ring& ring) const {
+    ptx::mbarrier_wait(shared_.full(ring.slot), ring.phase);
+    stage.scales.set_ones();
+    if (params_.by_block) stage.scales.read(shared_.scales(ring.slot), first_);
+    stage.slot = ring.slot;
+    ring.advance();
+  }
+
+  __device__ __forceinline__ void start(Stage& stage, Ring& ring) const {
+    open(stage, ring);
+    ptx::wgmma_fence();
+    issue<0, kParts>(stage.part, x_descriptor(stage.slot), y_descriptor(stage.slot), 0);
+    ptx::wgmma_commit();
+  }
+
+  // Waits until no more than `kPending` newer products run, and adds those of `stage` with its block `block`.
+  template <int kPending>
+  __device__ __forceinline__ void add(float (&acc)[kBlockRegisters], Stage& stage, int block) const {
+    ptx::wgmma_wait<kPending>();
+    ptx::wgmma_pin(stage.part);
+    if (block + 1 == kXBlocks) release(stage.slot);
 #pragma unroll
-    for (int i = 0; i < kBlockRegisters; ++i) acc[i] = fmaf(part[kIndex][i], scales[kIndex].of(block, i), acc[i]);
+    for (int i = 0; i < kBlockRegisters; ++i) acc[i] = fmaf(stage.part[i], stage.scales.of(block, i), acc[i]);
+    ptx::wgmma_pin(acc);  // added before this warpgroup starts another stage or waits for its turn
   }
 
   // Tells every block that writes into this stage that this warp has read it.

@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "tilewright/epilogue/element.cuh"
+#include "tilewright/gemm_fp8/wgmma_exchange.cuh"
 #include "tilewright/gemm_fp8/wgmma_factors.cuh"
 #include "tilewright/gemm_fp8/wgmma_schedule.cuh"
-#include "tilewright/ptx/cluster.cuh"
 #include "tilewright/ptx/lds.cuh"
 #include "tilewright/ptx/tma_store.cuh"
 #include "tilewright/ptx/warpgroup.cuh"
@@ -27,6 +27,7 @@ class WgmmaEpilogue {
   static constexpr int kXBlocks = Geometry::kXBlocks;
   static constexpr int kBlockRegisters = Geometry::kYRows / 2;
   using Accumulators = float[kXBlocks][kBlockRegisters];
+  using Exchange = WgmmaExchange<Config>;
   static_assert(kRows * kBoxes <= Geometry::kOutputRows, "a chunk fits its buffer");
 
   // `member` as in WgmmaConsumer.
@@ -40,57 +41,40 @@ class WgmmaEpilogue {
 
   __device__ __forceinline__ void store(const Accumulators& acc, const WgmmaWork& work,
                                         const WgmmaFactors<Config>& factors) {
-#pragma unroll
-    for (int x = 0; x < kXBlocks; ++x) {
-      if constexpr (Config::kSwap) {
-        store_swapped(acc[x], work, factors, x);
-      } else {
-        store_straight(acc[x], work, factors, x);
-      }
-    }
-  }
-
-  // Lays this thread's part of a shared tile out for the cluster: float4 [blocks of 8 columns][consumer threads].
-  static __device__ __forceinline__ void expose(const Accumulators& acc, uint32_t exchange) {
-#pragma unroll
-    for (int x = 0; x < kXBlocks; ++x) {
-#pragma unroll
-      for (int block = 0; block < kBlocks; ++block) {
-        const float* four = &acc[x][4 * block];
-        ptx::sts_float4(exchange + exchange_offset(x * kBlocks + block), four[0], four[1], four[2], four[3]);
-      }
+    if (factors.none(params_)) {
+      store_with(acc, work, WgmmaNoFactors());
+    } else {
+      store_with(acc, work, factors);
     }
   }
 
   // Sums the parts of the cluster in the order of k and stores this block's share of the rows.
-  __device__ __forceinline__ void store_share(uint32_t exchange, const WgmmaWork& work,
-                                              const WgmmaFactors<Config>& factors, WgmmaPlace<Config> place) {
-    const int begin = kBlocks * place.split / Config::kSplitK;
-    const int end = kBlocks * (place.split + 1) / Config::kSplitK;
-    uint32_t part[Config::kSplitK];
+  __device__ __forceinline__ void store_share(const Accumulators& acc, const WgmmaShared<Config>& shared,
+                                              const WgmmaWork& work, const WgmmaFactors<Config>& factors,
+                                              WgmmaPlace<Config> place) {
+    ptx::mbarrier_wait(shared.received(), 0);
 #pragma unroll
     for (int split = 0; split < Config::kSplitK; ++split) {
-      part[split] = ptx::map_to_block(exchange, static_cast<uint32_t>(split * Geometry::kPeers + place.peer()));
-    }
-    for (int x = 0; x < kXBlocks; ++x) {
-      const int column = work.column + first_ + x * 64;
-      if (column >= params_.n) break;
-      for (int first = begin; first < end; first += kRows / 8) {
-        const int row = work.row + first * 8;
-        if (row >= work.rows_end) break;
-        const int count = min(kRows / 8, end - first);
-        acquire();
-        for (int block = 0; block < count; block += kBatch) {
-          float sum[kBatch][4];
-          sum_parts(part, x * kBlocks + first + block, x * kBlocks + end - 1, sum);
+      if (split != place.split) continue;
+      const int begin = Exchange::share_begin(split), end = Exchange::share_begin(split + 1);
 #pragma unroll
-          for (int i = 0; i < kBatch; ++i) {
-            float value[4];
-            factors.apply(sum[i], x, min(first + block + i, end - 1), value);
-            if (block + i < count) put_block(value, block + i);
+      for (int x = 0; x < kXBlocks; ++x) {
+        const int column = work.column + first_ + x * 64;
+        if (column >= params_.n) break;
+#pragma unroll
+        for (int first = begin; first < end; first += kRows / 8) {
+          const int row = work.row + first * 8;
+          if (row >= work.rows_end) break;
+          acquire();
+#pragma unroll
+          for (int block = first; block < end && block < first + kRows / 8; ++block) {
+            float sum[4], value[4];
+            Exchange::sum_parts(&acc[x][4 * block], shared.exchange(), split, x, block, sum);
+            factors.apply(sum, x, block, value);
+            put_block(value, block - first);
           }
+          publish(work, row, column, (end - first < kRows / 8 ? end - first : kRows / 8) * 8);
         }
-        publish(work, row, column, count * 8);
       }
     }
   }
@@ -105,41 +89,22 @@ class WgmmaEpilogue {
 
   static __device__ __forceinline__ int thread() { return static_cast<int>(threadIdx.x) & 127; }
 
-  static __device__ __forceinline__ uint32_t exchange_offset(int block) {
-    return static_cast<uint32_t>((block * (Config::kConsumers * 128) + static_cast<int>(threadIdx.x) - 128) * 16);
-  }
-
-  // Blocks whose parts are on their way from the cluster at the same time: 16 loads of 16 bytes.
-  static constexpr int kBatch = Config::kSplitK <= 2 ? 8 : Config::kSplitK <= 4 ? 4 : 2;
-
-  // Sums `block` and the kBatch - 1 that follow it; past `last` it sums `last` again.
-  static __device__ __forceinline__ void sum_parts(const uint32_t (&part)[Config::kSplitK], int block, int last,
-                                                   float (&sum)[kBatch][4]) {
-    float4 value[kBatch][Config::kSplitK];
+  template <class Factors>
+  __device__ __forceinline__ void store_with(const Accumulators& acc, const WgmmaWork& work, const Factors& factors) {
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const uint32_t offset = exchange_offset(min(block + i, last));
-#pragma unroll
-      for (int split = 0; split < Config::kSplitK; ++split) {
-        value[i][split] = ptx::load_cluster_float4(part[split] + offset);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = 0.0f;
-#pragma unroll
-      for (int split = 0; split < Config::kSplitK; ++split) {
-        sum[i][0] += value[i][split].x;
-        sum[i][1] += value[i][split].y;
-        sum[i][2] += value[i][split].z;
-        sum[i][3] += value[i][split].w;
+    for (int x = 0; x < kXBlocks; ++x) {
+      if constexpr (Config::kSwap) {
+        store_swapped(acc[x], work, factors, x);
+      } else {
+        store_straight(acc[x], work, factors, x);
       }
     }
   }
 
   // Accumulators of out^T, 64 columns of out.
+  template <class Factors>
   __device__ __forceinline__ void store_swapped(const float (&acc)[kBlockRegisters], const WgmmaWork& work,
-                                                const WgmmaFactors<Config>& factors, int x) {
+                                                const Factors& factors, int x) {
     const int column = work.column + first_ + x * 64;
     if (column >= params_.n) return;
 #pragma unroll
@@ -182,8 +147,9 @@ class WgmmaEpilogue {
   }
 
   // Accumulators of 64 rows of out.
+  template <class Factors>
   __device__ __forceinline__ void store_straight(const float (&acc)[kBlockRegisters], const WgmmaWork& work,
-                                                 const WgmmaFactors<Config>& factors, int x) {
+                                                 const Factors& factors, int x) {
     const int row = work.row + first_ + x * 64;
     if (row >= work.rows_end) return;
     constexpr int kChunkBlocks = kBoxColumns / 8;
@@ -247,7 +213,7 @@ class WgmmaEpilogue {
 #pragma unroll
         for (int box = 0; box < kBoxes; ++box) {
           if (column + box * kBoxColumns < params_.n) {
-            ptx::tma_store_2d(map_out_, buffer() + box * (kRows * 128), column + box * kBoxColumns, row);
+            ptx::tma_store_2d_once(map_out_, buffer() + box * (kRows * 128), column + box * kBoxColumns, row);
           }
         }
         ptx::bulk_commit();

@@ -10,9 +10,8 @@
 
 namespace tilewright::gemm_fp8 {
 
-// What one thread multiplies its sums by and adds to them, fetched before the sums are made. The 64-row side ("x") is
-// two rows for every block of 64; of the other side ("y") lane l of a warp keeps rows l, l + 32, ... and hands them
-// round.
+// What one thread multiplies its sums by and adds to them. The 64-row side ("x") is two rows for every block of
+// 64; of the other side ("y") lane l of a warp keeps rows l, l + 32, ... and hands them round.
 template <class Config>
 class WgmmaFactors {
  public:
@@ -20,8 +19,13 @@ class WgmmaFactors {
   using Geometry = WgmmaGeometry<Config>;
   static constexpr int kXBlocks = Geometry::kXBlocks;
 
+  // Whether there is nothing to multiply by or to add.
+  static __device__ __forceinline__ bool none(const WgmmaParams& params) {
+    return Config::kPromote && params.by_block && params.bias == nullptr;
+  }
+
   // `member` as in WgmmaConsumer.
-  __device__ __forceinline__ WgmmaFactors(const WgmmaParams& params, const WgmmaWork& work, int member) {
+  __device__ __forceinline__ void fetch(const WgmmaParams& params, const WgmmaWork& work, int member) {
     const int thread = static_cast<int>(threadIdx.x) & 127;
     const int x_first = (Config::kSwap ? work.column : work.row) + member * kXBlocks * 64;
     const int x_row = x_first + (thread >> 5) * 16 + (thread >> 2 & 7);
@@ -84,6 +88,14 @@ class WgmmaFactors {
   }
 
   float x_scale_[2 * kXBlocks], x_bias_[2 * kXBlocks], y_scale_[kY], y_bias_[kY];
+};
+
+// Sums that leave as they are.
+struct WgmmaNoFactors {
+  __device__ __forceinline__ void apply(const float* four, int, int, float (&value)[4]) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) value[i] = four[i];
+  }
 };
 
 }  // namespace tilewright::gemm_fp8

@@ -17,7 +17,7 @@
 namespace tilewright::gemm_fp8 {
 
 struct WgmmaMaps {
-  CUtensorMap a, b, out;
+  CUtensorMap a, a_tail, b, out;
 };
 
 // The weights of all groups as rows of 128-byte pieces, the group outermost.
@@ -66,6 +66,20 @@ inline CUtensorMapDataType map_type(DType dtype) {
   return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
 }
 
+// Four scales of A along m at a time. In groups one after the other, tiles of rows may start anywhere.
+inline bool takes_vector_scales(const GemmFp8Args& args) {
+  return args.scale_a_m == 1 && args.scale_a_k % 4 == 0 && args.m % 4 == 0 && lies_on(args.scale_a, 16) &&
+         args.grouping != Grouping::kContiguous;
+}
+
+// Rows of A that the last tile of rows brings, or 0 if as many as the others: the copy engine is slower over rows past
+// the end than over rows of the matrix. Where in the matrix tiles of groups end is not known here.
+template <class Config>
+int tail_rows(const GemmFp8Args& args) {
+  const bool may = args.grouping == Grouping::kNone && Config::kClusterM * Config::kClusterN == 1;
+  return may ? static_cast<int>(args.m % Config::kMt) : 0;
+}
+
 // `out_rows` x `out_columns` is what one bulk store writes.
 template <class Config>
 cudaError_t make_maps(const GemmFp8Args& args, uint32_t out_rows, uint32_t out_columns, WgmmaMaps& maps) {
@@ -78,6 +92,12 @@ cudaError_t make_maps(const GemmFp8Args& args, uint32_t out_rows, uint32_t out_c
                                  CU_TENSOR_MAP_DATA_TYPE_UINT8,
                                  CU_TENSOR_MAP_SWIZZLE_128B};
   cudaError_t error = host::make_tensor_map(key_a, maps.a);
+  maps.a_tail = maps.a;
+  if (const int rows = tail_rows<Config>(args); error == cudaSuccess && rows > 0) {
+    host::TensorMapKey key_tail = key_a;
+    key_tail.box_rows = static_cast<uint32_t>(rows);
+    error = host::make_tensor_map(key_tail, maps.a_tail);
+  }
   if (error == cudaSuccess) error = make_weight_map(args, Config::kNt / Config::kClusterM, maps.b);
   if (error != cudaSuccess || !takes_bulk_stores(args)) {
     maps.out = maps.a;  // not used
@@ -124,6 +144,8 @@ WgmmaParams make_params(const GemmFp8Args& args, int64_t clusters) {
   params.tiles_m = static_cast<int>(tiles_m);
   params.tiles_n = static_cast<int>(ceil_div(args.n, kColumns));
   params.group_m = static_cast<int>(band_height(tiles_m, clusters, kRows, kColumns));
+  params.tail_rows = tail_rows<Config>(args);
+  params.vector_scales = by_block && takes_vector_scales(args);
   params.by_block = by_block;
   params.vector_out = takes_vector_stores(args);
   params.bulk_out = takes_bulk_stores(args);

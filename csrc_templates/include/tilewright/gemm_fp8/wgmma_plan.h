@@ -50,39 +50,41 @@ struct WgmmaGeometry {
   // Registers per thread. A block owns what its threads are launched with, a multiple of 8 each; the producer gives
   // some up and the consumers take them. Asking for more than the block owns would wait for ever.
   static constexpr int kLaunchRegisters = 512 / Tile::kOccupancy / (1 + Tile::kConsumers) / 8 * 8;
-  static constexpr int kProducerRegisters =
-      Tile::kConsumers == 3 ? 32 : Tile::kPromote || Tile::kConsumers == 1 ? 40 : 24;
+  static constexpr int kProducerRegisters = Tile::kConsumers == 3 ? 32 : 40;
   static constexpr int kConsumerFit =
       (kLaunchRegisters * (1 + Tile::kConsumers) - kProducerRegisters) / Tile::kConsumers / 8 * 8;
   static constexpr int kConsumerRegisters = kConsumerFit > 240 ? 240 : kConsumerFit;
 
   // Dynamic shared memory, in this order:
-  //   stages x A   kMt rows of 128 swizzled bytes; the split-k exchange (kMt * kNt floats) lies over this and B
+  //   stages x A   kMt rows of 128 swizzled bytes
   //   stages x B   kNt rows of 128 swizzled bytes
-  //   output       per consumer two buffers (one with kOccupancy 2, or kPromote and kMt over 128) of kOutputRows rows
-  //                of 128 swizzled bytes
+  //   exchange     with kSplitK, what the other blocks of the cluster send: of each its sums of this block's share
+  //   output       per consumer two buffers, or one where two do not fit, of kOutputRows rows of 128 swizzled bytes
   //   scales       with kPromote, per stage: kMt floats of A, then 4 of B, one for every 64 columns
-  //   barriers     full and empty, one of each per stage
+  //   barriers     full and empty, one of each per stage; with kSplitK one more of the exchange
   // and 1024 bytes to align the whole.
   static constexpr int kAStageBytes = Tile::kMt * 128;
   static constexpr int kBStageBytes = Tile::kNt * 128;
   static constexpr int kStageBytes = kAStageBytes + kBStageBytes;
   static constexpr int kOutputRows = Tile::kSwap ? gcd(64, 2 * Tile::kMt) : 64;
   static constexpr int kOutputBytes = kOutputRows * 128;
-  static constexpr int kOutputBuffers = Tile::kOccupancy > 1 || (Tile::kPromote && Tile::kMt > 128) ? 1 : 2;
   static constexpr int kScaleStageBytes = Tile::kPromote ? (Tile::kMt + 4) * 4 : 0;
-  static constexpr int kExchangeBytes = Tile::kSplitK > 1 ? Tile::kMt * Tile::kNt * 4 : 0;
+  static constexpr int kShareBlocks = (Tile::kMt / 8 + Tile::kSplitK - 1) / Tile::kSplitK;  // of 8 rows, at most
+  static constexpr int kExchangeBytes = (Tile::kSplitK - 1) * kShareBlocks * (Tile::kNt / 64) * 2048;
+  static constexpr int kBarriersBytes = 8 * (2 * Tile::kStages + (Tile::kSplitK > 1 ? 1 : 0));
   static constexpr int kStagesBytes = Tile::kStages * kStageBytes;
 
   static constexpr int kBOffset = Tile::kStages * kAStageBytes;
-  static constexpr int kOutputOffset = kStagesBytes > kExchangeBytes ? kStagesBytes : kExchangeBytes;
+  static constexpr int kOutputOffset = kStagesBytes + kExchangeBytes;
+  static constexpr int kAlignment = 1024;
+  // The dynamic window starts on 16 bytes only.
+  static constexpr int kOtherBytes = kOutputOffset + Tile::kStages * kScaleStageBytes + kBarriersBytes + kAlignment;
+  static constexpr int kMostBytes = 228 * 1024 / Tile::kOccupancy - 1024;
+  static constexpr int kOutputBuffers = kOtherBytes + Tile::kConsumers * 2 * kOutputBytes <= kMostBytes ? 2 : 1;
   static constexpr int kScaleOffset = kOutputOffset + Tile::kConsumers * kOutputBuffers * kOutputBytes;
   static constexpr int kBarrierOffset = kScaleOffset + Tile::kStages * kScaleStageBytes;
-  static constexpr int kUsedBytes = kBarrierOffset + 2 * Tile::kStages * 8;
-  static constexpr int kAlignment = 1024;
-  static constexpr int kBytes = kUsedBytes + kAlignment;  // the dynamic window starts on 16 bytes only
-  // A multiprocessor has 228 KiB, of which every block takes one for itself.
-  static_assert((kBytes + 1024) * Tile::kOccupancy <= 228 * 1024, "the tile does not fit");
+  static constexpr int kBytes = kOtherBytes + Tile::kConsumers * kOutputBuffers * kOutputBytes;
+  static_assert(kBytes <= kMostBytes, "a multiprocessor has 228 KiB, of which every block takes one for itself");
 };
 
 }  // namespace tilewright::gemm_fp8

@@ -10,6 +10,7 @@
 #include "tilewright/ptx/mbarrier.cuh"
 #include "tilewright/ptx/tma.cuh"
 #include "tilewright/ptx/tma_store.cuh"
+#include "tilewright/ptx/warpgroup.cuh"
 
 namespace tilewright::gemm_fp8 {
 
@@ -19,9 +20,10 @@ class WgmmaProducer {
  public:
   using Geometry = WgmmaGeometry<Config>;
 
-  __device__ __forceinline__ WgmmaProducer(const CUtensorMap* map_a, const CUtensorMap* map_b,
+  __device__ __forceinline__ WgmmaProducer(const WgmmaParams& params, const CUtensorMap* map_a,
+                                           const CUtensorMap* map_a_tail, const CUtensorMap* map_b,
                                            const WgmmaShared<Config>& shared, WgmmaPlace<Config> place)
-      : map_a_(map_a), map_b_(map_b), shared_(shared), place_(place) {}
+      : params_(params), map_a_(map_a), map_a_tail_(map_a_tail), map_b_(map_b), shared_(shared), place_(place) {}
 
   // The first B of a tile, into L2 only: this may run before the kernels it depends on have finished.
   __device__ __forceinline__ void prefetch_b(const WgmmaWork& work) const {
@@ -31,15 +33,32 @@ class WgmmaProducer {
     }
   }
 
-  __device__ __forceinline__ void load(const WgmmaWork& work) {
-    for (int step = work.first_step; step < work.end_step; ++step) {
-      ptx::mbarrier_wait(shared_.empty(ring_.slot), ring_.phase ^ 1);
-      const uint32_t full = shared_.full(ring_.slot);
-      ptx::mbarrier_arrive_expect(full, Geometry::kStageBytes);
-      load_b(shared_.b_stage(ring_.slot), full, step * Config::kKc, work);
-      load_a(shared_.a_stage(ring_.slot), full, step * Config::kKc, work);
-      ring_.advance();
+  // Whether the tile hangs over the end of A, so that fewer rows are brought. Below, the stages keep what they held:
+  // it belongs to nobody.
+  __device__ __forceinline__ bool is_tail(const WgmmaWork& work) const {
+    return params_.tail_rows > 0 && work.row + Config::kMt > params_.rows;
+  }
+
+  // Before the first tile, if it is a tail: zeros where nothing will be brought. All threads, and a barrier after it.
+  __device__ __forceinline__ void clear_below_tail() {
+    constexpr int kPieces = 8;  // of 16 bytes in a row
+    const int rows = Config::kMt - params_.tail_rows;
+    for (int i = static_cast<int>(threadIdx.x); i < Config::kStages * rows * kPieces; i += Geometry::kThreads) {
+      const int slot = i / (rows * kPieces);
+      const int at = i - slot * rows * kPieces;
+      ptx::sts_float4(shared_.a_stage(slot) + params_.tail_rows * 128 + at * 16, 0.0f, 0.0f, 0.0f, 0.0f);
     }
+    ptx::fence_async_shared();
+    loaded_ = Config::kStages;
+  }
+
+  __device__ __forceinline__ void load(const WgmmaWork& work) {
+    if (is_tail(work) && loaded_ >= Config::kStages) {
+      load_steps(work, map_a_tail_, Geometry::kBStageBytes + params_.tail_rows * 128);
+    } else {
+      load_steps(work, map_a_, Geometry::kStageBytes);
+    }
+    loaded_ += work.end_step - work.first_step;
   }
 
  private:
@@ -49,12 +68,24 @@ class WgmmaProducer {
   static constexpr int kARows = Config::kMt / Config::kClusterN;
   static constexpr int kBRows = Config::kNt / Config::kClusterM;
 
-  __device__ __forceinline__ void load_a(uint32_t stage, uint32_t full, int k, const WgmmaWork& work) const {
+  __device__ __forceinline__ void load_steps(const WgmmaWork& work, const CUtensorMap* map_a, uint32_t bytes) {
+    for (int step = work.first_step; step < work.end_step; ++step) {
+      ptx::mbarrier_wait(shared_.empty(ring_.slot), ring_.phase ^ 1);
+      const uint32_t full = shared_.full(ring_.slot);
+      ptx::mbarrier_arrive_expect(full, bytes);
+      load_b(shared_.b_stage(ring_.slot), full, step * Config::kKc, work);
+      load_a(map_a, shared_.a_stage(ring_.slot), full, step * Config::kKc, work);
+      ring_.advance();
+    }
+  }
+
+  __device__ __forceinline__ void load_a(const CUtensorMap* map_a, uint32_t stage, uint32_t full, int k,
+                                         const WgmmaWork& work) const {
     if constexpr (Config::kClusterN == 1) {
-      ptx::tma_load_2d(stage, map_a_, full, k, work.row);
+      ptx::tma_load_2d(stage, map_a, full, k, work.row);
     } else {
       const int first = place_.n * kARows;
-      ptx::tma_load_2d_multicast(stage + first * 128, map_a_, full, k, work.row + first, place_.peers_mask());
+      ptx::tma_load_2d_multicast(stage + first * 128, map_a, full, k, work.row + first, place_.peers_mask());
     }
   }
 
@@ -68,32 +99,55 @@ class WgmmaProducer {
     }
   }
 
+  const WgmmaParams& params_;
   const CUtensorMap* map_a_;
+  const CUtensorMap* map_a_tail_;
   const CUtensorMap* map_b_;
   const WgmmaShared<Config>& shared_;
   WgmmaPlace<Config> place_;
   WgmmaRing<Config::kStages> ring_;
+  int loaded_ = 0;  // stages so far: once all of the ring, no row of it is without a value
 };
 
 // Brings the scales that change every 128 of k, a stage at a time. Three warps, each with every third stretch of 32
-// rows of A; all of their lanes count at every full barrier.
+// rows of A; or one of them, four rows a lane, where the scales of A lie together along m. All lanes of the warps that
+// load count at every full barrier.
 template <class Config>
 class WgmmaScaleLoader {
  public:
   static constexpr int kWarps = 3;
-  static constexpr int kArrivals = 32 * kWarps;
 
   // `warp` is 0 to kWarps - 1.
   __device__ __forceinline__ WgmmaScaleLoader(const WgmmaParams& params, const WgmmaShared<Config>& shared, int warp)
       : params_(params), shared_(shared), warp_(warp) {}
 
+  static __device__ __forceinline__ int arrivals(const WgmmaParams& params) {
+    return params.vector_scales ? 32 : 32 * kWarps;
+  }
+
+  __device__ __forceinline__ bool loads() const { return !params_.vector_scales || warp_ == kWarps - 1; }
+
   __device__ __forceinline__ void load(const WgmmaWork& work) {
+    if (params_.vector_scales) {
+      load_steps<4, 1>(work, 0, params_.rows);
+    } else {
+      load_steps<1, kWarps>(work, warp_, work.rows_end);
+    }
+  }
+
+ private:
+  // Scales of A by `kRows` a lane, this warp with every `kTeam`-th stretch of rows from the `index`-th, none past
+  // `rows_end`.
+  template <int kRows, int kTeam>
+  __device__ __forceinline__ void load_steps(const WgmmaWork& work, int index, int rows_end) {
+    constexpr int kApart = 32 * kRows * kTeam;
+    constexpr int kStretches = (Config::kMt + kApart - 1) / kApart;
     const int lane = static_cast<int>(threadIdx.x) & 31;
-    const int first = 32 * warp_ + lane;
+    const int first = kRows * (32 * index + lane);
     const float* of_a[kStretches];
 #pragma unroll
     for (int i = 0; i < kStretches; ++i) {
-      const int row = min(work.row + first + 32 * kWarps * i, work.rows_end - 1);
+      const int row = min(work.row + first + kApart * i, rows_end - kRows);
       of_a[i] = params_.scale_a + row * params_.scale_a_m + work.first_step * params_.scale_a_k;
     }
     const bool loads_b = warp_ == kWarps - 1 && lane < Config::kNt / 64;
@@ -105,8 +159,14 @@ class WgmmaScaleLoader {
       const uint32_t stage = shared_.scales(ring_.slot);
 #pragma unroll
       for (int i = 0; i < kStretches; ++i) {
-        const int at = first + 32 * kWarps * i;
-        if (at < Config::kMt) ptx::cp_async_4(stage + at * 4, of_a[i], 4);
+        const int at = first + kApart * i;
+        if (at < Config::kMt) {
+          if constexpr (kRows == 4) {
+            ptx::cp_async_16(stage + at * 4, of_a[i], 16);
+          } else {
+            ptx::cp_async_4(stage + at * 4, of_a[i], 4);
+          }
+        }
         of_a[i] += params_.scale_a_k;
       }
       if (loads_b) ptx::cp_async_4(stage + (Config::kMt + lane) * 4, of_b, 4);
@@ -115,9 +175,6 @@ class WgmmaScaleLoader {
       ring_.advance();
     }
   }
-
- private:
-  static constexpr int kStretches = (Config::kMt + 32 * kWarps - 1) / (32 * kWarps);
 
   const WgmmaParams& params_;
   const WgmmaShared<Config>& shared_;

@@ -25,6 +25,8 @@ struct WgmmaParams {
   int tiles_m;    // groups of kClusterM tiles of rows; of an ungrouped problem
   int tiles_n;    // groups of kClusterN tiles of columns
   int group_m;    // tiles of rows visited for one group of columns before the next group of rows
+  int tail_rows;  // of A that the tile over its end brings; 0: a whole tile, zeros where there are none
+  bool vector_scales;  // of A lie together along m and on 16 bytes
   bool by_block;    // scales change every 128 of k
   bool vector_out;  // rows of out start on 16 bytes
   bool bulk_out;    // and end on 16 bytes: the copy engine does not cut finer
@@ -49,6 +51,8 @@ struct WgmmaShared {
   __device__ __forceinline__ uint32_t scales(int slot) const {
     return base + Geometry::kScaleOffset + slot * Geometry::kScaleStageBytes;
   }
+  __device__ __forceinline__ uint32_t exchange() const { return base + Geometry::kStagesBytes; }
+  __device__ __forceinline__ uint32_t received() const { return empty(Config::kStages); }
   __device__ __forceinline__ uint32_t full(int slot) const { return base + Geometry::kBarrierOffset + slot * 8; }
   __device__ __forceinline__ uint32_t empty(int slot) const { return full(slot) + Config::kStages * 8; }
 };

@@ -16,6 +16,16 @@ __device__ __forceinline__ void tma_store_2d(const void* map, uint32_t source, i
                : "memory");
 }
 
+// As tma_store_2d, for output that is not read again soon: L2 gives it up first.
+__device__ __forceinline__ void tma_store_2d_once(const void* map, uint32_t source, int x, int y) {
+  uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group.L2::cache_hint [%0, {%2, %3}], [%1], %4;" ::"l"(map),
+      "r"(source), "r"(x), "r"(y), "l"(policy)
+      : "memory");
+}
+
 __device__ __forceinline__ void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
 // Waits until at most `kPending` of this thread's newest bulk groups have yet to read their shared memory.

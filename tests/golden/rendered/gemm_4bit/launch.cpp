@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "f82627e228d9f0f9385eed7196b7757c37dff34cf40397a4b0868a96d2c5c8ac";
+const char* const kSpecDigest = "092e9eb0e3dbedd19bf45797a10938ef1d7937877a0f3e3f0e144ba8d5945b19";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);

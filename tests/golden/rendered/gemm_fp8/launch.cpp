@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_fp8 {
 
-const char* const kSpecDigest = "f82627e228d9f0f9385eed7196b7757c37dff34cf40397a4b0868a96d2c5c8ac";
+const char* const kSpecDigest = "092e9eb0e3dbedd19bf45797a10938ef1d7937877a0f3e3f0e144ba8d5945b19";
 
 cudaError_t launch_d8x4_small_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x4_small_bf16(const GemmFp8Args& args, cudaStream_t stream);
@@ -86,12 +86,21 @@ cudaError_t launch_p16x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t strea
 cudaError_t launch_p16x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p16x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p16x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f32x64_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f32x64_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f32x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f32x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f32x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f32x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p32x64_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p32x64_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p32x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p32x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p32x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p32x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f64x64_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f64x64_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f64x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f64x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f64x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f64x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
@@ -110,6 +119,12 @@ cudaError_t launch_f128x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stre
 cudaError_t launch_f128x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f128x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f128x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p128x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p128x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p128x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x128_128_team_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x128_128_team_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x128_128_team_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f128x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f128x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f128x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
@@ -119,6 +134,12 @@ cudaError_t launch_p128x128_128_f32(const GemmFp8Args& args, cudaStream_t stream
 cudaError_t launch_p128x192_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x192_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x192_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f192x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f192x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f192x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p192x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p192x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p192x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f256x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f256x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f256x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
@@ -289,15 +310,30 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kBf16) return launch_p16x64_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_p16x64_128_f32(args, stream);
       break;
+    case Tile::kF32x64_128_s2:
+      if (dtype == DType::kF16) return launch_f32x64_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f32x64_128_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f32x64_128_s2_f32(args, stream);
+      break;
     case Tile::kF32x64_128:
       if (dtype == DType::kF16) return launch_f32x64_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_f32x64_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_f32x64_128_f32(args, stream);
       break;
+    case Tile::kP32x64_128_s2:
+      if (dtype == DType::kF16) return launch_p32x64_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_p32x64_128_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_p32x64_128_s2_f32(args, stream);
+      break;
     case Tile::kP32x64_128:
       if (dtype == DType::kF16) return launch_p32x64_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_p32x64_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_p32x64_128_f32(args, stream);
+      break;
+    case Tile::kF64x64_128_s2:
+      if (dtype == DType::kF16) return launch_f64x64_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f64x64_128_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f64x64_128_s2_f32(args, stream);
       break;
     case Tile::kF64x64_128:
       if (dtype == DType::kF16) return launch_f64x64_128_f16(args, stream);
@@ -329,6 +365,16 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kBf16) return launch_f128x64_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_f128x64_128_f32(args, stream);
       break;
+    case Tile::kP128x64_128:
+      if (dtype == DType::kF16) return launch_p128x64_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_p128x64_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_p128x64_128_f32(args, stream);
+      break;
+    case Tile::kF128x128_128_team:
+      if (dtype == DType::kF16) return launch_f128x128_128_team_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f128x128_128_team_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f128x128_128_team_f32(args, stream);
+      break;
     case Tile::kF128x128_128:
       if (dtype == DType::kF16) return launch_f128x128_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_f128x128_128_bf16(args, stream);
@@ -343,6 +389,16 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kF16) return launch_p128x192_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_p128x192_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_p128x192_128_f32(args, stream);
+      break;
+    case Tile::kF192x128_128:
+      if (dtype == DType::kF16) return launch_f192x128_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f192x128_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f192x128_128_f32(args, stream);
+      break;
+    case Tile::kP192x128_128:
+      if (dtype == DType::kF16) return launch_p192x128_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_p192x128_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_p192x128_128_f32(args, stream);
       break;
     case Tile::kF256x128_128:
       if (dtype == DType::kF16) return launch_f256x128_128_f16(args, stream);

@@ -2,7 +2,7 @@
 """Decisions of gemm_fp8 as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("d8x4-small", "d8x8-pair", "d16x4-small", "d8-s1", "d8-s2", "d8-s1-pair", "d8-s2-pair", "d8-wide-pair", "d16-s1", "d16-s2", "d16-s1-pair", "d16-s2-pair", "d16-wide-pair", "d32-s1", "d32-s2", "d32-s1-pair", "d32-s2-pair", "d32-wide-pair", "16x64-128", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-s2", "f16x64-128", "p16x64-128-s2", "p16x64-128", "f32x64-128", "p32x64-128", "f64x64-128", "p64x64-128-s2", "p64x64-128", "p64x128-128-s2", "f128x64-128-s2", "f128x64-128", "f128x128-128", "p128x128-128", "p128x192-128", "f256x128-128", "f256x128-128-n", "p256x128-128", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c8-k64", )
+TILES = ("d8x4-small", "d8x8-pair", "d16x4-small", "d8-s1", "d8-s2", "d8-s1-pair", "d8-s2-pair", "d8-wide-pair", "d16-s1", "d16-s2", "d16-s1-pair", "d16-s2-pair", "d16-wide-pair", "d32-s1", "d32-s2", "d32-s1-pair", "d32-s2-pair", "d32-wide-pair", "16x64-128", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-s2", "f16x64-128", "p16x64-128-s2", "p16x64-128", "f32x64-128-s2", "f32x64-128", "p32x64-128-s2", "p32x64-128", "f64x64-128-s2", "f64x64-128", "p64x64-128-s2", "p64x64-128", "p64x128-128-s2", "f128x64-128-s2", "f128x64-128", "p128x64-128", "f128x128-128-team", "f128x128-128", "p128x128-128", "p128x192-128", "f192x128-128", "p192x128-128", "f256x128-128", "f256x128-128-n", "p256x128-128", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c8-k64", )
 LAYERS = ("path", "engine", "decode_tile", "mma_tile", "wgmma_tile", "tcgen05_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "dtype", "scaling", "accumulation", "grouping", )
 RULES = (
@@ -41,32 +41,39 @@ RULES = (
     "mma-256-rows",
     "mma-large",
     "fast-16-rows-split",
+    "fast-16-rows-long",
     "fast-16-rows",
+    "fast-32-rows-split",
     "fast-32-rows",
+    "fast-64-rows-split",
     "fast-64-rows",
     "fast-128-rows-split",
-    "fast-128-rows-narrow",
-    "fast-128-rows-wide",
-    "fast-128-rows-long",
     "fast-128-rows",
     "fast-256-rows-narrow",
+    "fast-short-k-more-rows",
     "fast-short-k",
+    "fast-wide-long",
+    "fast-one-round",
+    "fast-one-round-of-192",
+    "fast-two-rounds",
     "fast-long-k",
+    "fast-many-rows",
     "fast",
     "promoted-16-rows-split",
     "promoted-16-rows",
+    "promoted-32-rows-split",
     "promoted-32-rows",
     "promoted-64-rows-split",
     "promoted-64-rows",
-    "promoted-wide",
-    "promoted-128-rows-wide",
+    "promoted-128-rows-split",
     "promoted-128-rows-narrow",
     "promoted-128-rows",
     "promoted-256-rows-narrow",
     "promoted-short-k",
-    "promoted-short-k-more-rows",
+    "promoted-wide-more-rows",
+    "promoted-wide",
     "promoted-long-k",
-    "promoted-large",
+    "promoted-one-round-of-192",
     "promoted",
     "t-promote",
     "rubin-2x1-c8",
@@ -215,71 +222,88 @@ def decide_mma_tile(arch, M):
 
 
 def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
-    tiles_256 = ((M + 255) // 256) * ((N + 127) // 128)
+    tiles_128 = ((M + 127) // 128) * ((N + 127) // 128)
+    tall_tiles = ((M + 191) // 192) * ((N + 127) // 128)
+    wide_tiles = ((M + 127) // 128) * ((N + 191) // 192)
     straight = accumulation == 1 and scaling != 2
     few_columns = N <= num_sms * 32
-    split = few_columns and K >= 7168 and grouping == 0
+    split = few_columns and K >= 2048 and grouping == 0
     long_ = N >= 16_384 and K >= 16_384
+    narrower = N < 28_672 and (N < 16_384 or K < 16_384)
     # straight
     if arch in ("sm90", ):
         if straight and M <= 16 and split:  # fast-16-rows-split
             return 22, 34
+        if straight and M <= 16 and long_ and grouping == 0:  # fast-16-rows-long
+            return 22, 35
         if straight and M <= 16:  # fast-16-rows
-            return 23, 35
+            return 23, 36
+        if straight and M <= 32 and split:  # fast-32-rows-split
+            return 26, 37
         if straight and M <= 32:  # fast-32-rows
-            return 26, 36
+            return 27, 38
+        if straight and M <= 64 and split:  # fast-64-rows-split
+            return 30, 39
         if straight and M <= 64:  # fast-64-rows
-            return 28, 37
+            return 31, 40
         if straight and M <= 128 and split:  # fast-128-rows-split
-            return 32, 38
-        if straight and M <= 128 and few_columns and K < 7168:  # fast-128-rows-narrow
-            return 28, 39
-        if straight and M <= 128 and N >= 28_672:  # fast-128-rows-wide
-            return 34, 40
-        if straight and M <= 128 and long_:  # fast-128-rows-long
-            return 34, 41
-        if straight and M <= 128:  # fast-128-rows
-            return 33, 42
+            return 35, 41
+        if straight and M <= 128 and narrower:  # fast-128-rows
+            return 36, 42
         if straight and M <= 256 and few_columns:  # fast-256-rows-narrow
-            return 33, 43
-        if straight and M >= 1024 and K <= 512:  # fast-short-k
-            return 38, 44
-        if straight and M >= 512 and M <= 1024 and K >= 8192:  # fast-long-k
-            return 37, 45
+            return 36, 43
+        if straight and K <= 512 and M >= 1024:  # fast-short-k-more-rows
+            return 45, 44
+        if straight and K <= 512:  # fast-short-k
+            return 39, 45
+        if straight and M > 128 and M <= 1024 and long_:  # fast-wide-long
+            return 44, 46
+        if straight and tiles_128 <= num_sms:  # fast-one-round
+            return 38, 47
+        if straight and tall_tiles <= num_sms:  # fast-one-round-of-192
+            return 42, 48
+        if straight and M <= 256 and tiles_128 <= num_sms * 2:  # fast-two-rounds
+            return 38, 49
+        if straight and M <= 1024 and K >= 7168:  # fast-long-k
+            return 44, 50
+        if straight and M >= 8192 and N >= 8192 and K <= 8192:  # fast-many-rows
+            return 42, 51
         if straight:  # fast
-            return 34, 46
+            return 39, 52
     # promoted
     if arch in ("sm90", ):
         if M <= 16 and split:  # promoted-16-rows-split
-            return 24, 47
+            return 24, 53
         if M <= 16:  # promoted-16-rows
-            return 25, 48
+            return 25, 54
+        if M <= 32 and split:  # promoted-32-rows-split
+            return 28, 55
         if M <= 32:  # promoted-32-rows
-            return 27, 49
+            return 29, 56
         if M <= 64 and split:  # promoted-64-rows-split
-            return 29, 50
+            return 32, 57
         if M <= 64:  # promoted-64-rows
-            return 30, 51
-        if N >= 24_576 and K >= 1024:  # promoted-wide
-            return 36, 52
-        if M <= 128 and N >= 16_384:  # promoted-128-rows-wide
-            return 35, 53
+            return 33, 58
+        if M <= 128 and split and K >= 7168:  # promoted-128-rows-split
+            return 34, 59
         if M <= 128 and few_columns:  # promoted-128-rows-narrow
-            return 30, 54
-        if M <= 128 and grouping == 0:  # promoted-128-rows
-            return 31, 55
-        if M <= 256 and few_columns and grouping == 0:  # promoted-256-rows-narrow
-            return 31, 56
-        if K <= 512 and M <= 1024:  # promoted-short-k
-            return 39, 57
-        if K <= 512:  # promoted-short-k-more-rows
-            return 36, 58
-        if M <= 512 and K >= 8192 and tiles_256 * 5 >= num_sms * 4:  # promoted-long-k
-            return 39, 59
-        if long_ and M >= 4096:  # promoted-large
-            return 36, 60
+            return 33, 60
+        if M <= 128 and N < 16_384:  # promoted-128-rows
+            return 37, 61
+        if M <= 256 and few_columns:  # promoted-256-rows-narrow
+            return 37, 62
+        if K <= 512 and M >= 512:  # promoted-short-k
+            return 43, 63
+        if N >= 24_576 and K >= 1024 and M >= 2048:  # promoted-wide-more-rows
+            return 43, 64
+        if N >= 24_576 and K >= 1024:  # promoted-wide
+            return 41, 65
+        if M > 128 and M <= 1024 and long_:  # promoted-long-k
+            return 46, 66
+        if tiles_128 > num_sms and wide_tiles <= num_sms:  # promoted-one-round-of-192
+            return 41, 67
         if True:  # promoted
-            return 35, 61
+            return 40, 68
     return -1, -1
 
 
@@ -294,27 +318,27 @@ def decide_tcgen05_tile(arch, M, N, num_sms, scaling):
     # blocks
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if scaling == 2:  # t-promote
-            return 44, 62
+            return 51, 69
     # rubin
     if arch in ("sm107", ):
         if tiles_512 * 2 >= num_sms * 8 and fours:  # rubin-2x1-c8
-            return 48, 63
+            return 55, 70
         if large and twos:  # rubin-2x1-c4
-            return 47, 64
+            return 54, 71
         if large:  # rubin-2x1
-            return 46, 65
+            return 53, 72
         if tiles_256 * 2 >= num_sms:  # rubin-1x1
-            return 45, 66
+            return 52, 73
     # rest
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if tiles_256 * 2 >= num_sms * 4:  # t-c4
-            return 43, 67
+            return 50, 74
         if tiles_256 * 2 >= num_sms:  # t-n256
-            return 42, 68
+            return 49, 75
         if tiles_128 * 2 >= num_sms:  # t-n128
-            return 41, 69
+            return 48, 76
         if True:  # t-n64
-            return 40, 70
+            return 47, 77
     return -1, -1
 
 

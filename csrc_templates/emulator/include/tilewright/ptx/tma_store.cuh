@@ -11,6 +11,9 @@ inline void fence_async_shared(Place place = Place::here()) { emulator::fence_pr
 inline void tma_store_2d(const void* map, uint32_t source, int x, int y, Place place = Place::here()) {
   emulator::tensor_store(map, source, {{x, y}}, 2, place);
 }
+inline void tma_store_2d_once(const void* map, uint32_t source, int x, int y, Place place = Place::here()) {
+  tma_store_2d(map, source, x, y, place);
+}
 inline void bulk_commit() { emulator::bulk_commit(); }
 template <int kPending>
 inline void bulk_wait_read() {

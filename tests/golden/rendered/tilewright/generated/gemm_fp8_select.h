@@ -128,31 +128,38 @@ enum class Tile : int {
   kF16x64_128 = 23,
   kP16x64_128_s2 = 24,
   kP16x64_128 = 25,
-  kF32x64_128 = 26,
-  kP32x64_128 = 27,
-  kF64x64_128 = 28,
-  kP64x64_128_s2 = 29,
-  kP64x64_128 = 30,
-  kP64x128_128_s2 = 31,
-  kF128x64_128_s2 = 32,
-  kF128x64_128 = 33,
-  kF128x128_128 = 34,
-  kP128x128_128 = 35,
-  kP128x192_128 = 36,
-  kF256x128_128 = 37,
-  kF256x128_128_n = 38,
-  kP256x128_128 = 39,
-  kT1_n64 = 40,
-  kT1_n128 = 41,
-  kT1_n256 = 42,
-  kT1_n256_c4 = 43,
-  kT1_promote = 44,
-  kT1_n256_k64 = 45,
-  kT2_c2_k64 = 46,
-  kT2_c4_k64 = 47,
-  kT2_c8_k64 = 48,
+  kF32x64_128_s2 = 26,
+  kF32x64_128 = 27,
+  kP32x64_128_s2 = 28,
+  kP32x64_128 = 29,
+  kF64x64_128_s2 = 30,
+  kF64x64_128 = 31,
+  kP64x64_128_s2 = 32,
+  kP64x64_128 = 33,
+  kP64x128_128_s2 = 34,
+  kF128x64_128_s2 = 35,
+  kF128x64_128 = 36,
+  kP128x64_128 = 37,
+  kF128x128_128_team = 38,
+  kF128x128_128 = 39,
+  kP128x128_128 = 40,
+  kP128x192_128 = 41,
+  kF192x128_128 = 42,
+  kP192x128_128 = 43,
+  kF256x128_128 = 44,
+  kF256x128_128_n = 45,
+  kP256x128_128 = 46,
+  kT1_n64 = 47,
+  kT1_n128 = 48,
+  kT1_n256 = 49,
+  kT1_n256_c4 = 50,
+  kT1_promote = 51,
+  kT1_n256_k64 = 52,
+  kT2_c2_k64 = 53,
+  kT2_c4_k64 = 54,
+  kT2_c8_k64 = 55,
 };
-inline constexpr int kTileCount = 49;
+inline constexpr int kTileCount = 56;
 
 struct TileInfo {
   const char* name;
@@ -187,17 +194,24 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"f16x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p16x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p16x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f32x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f32x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"p32x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p32x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f64x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f64x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p64x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p64x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p64x128-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f128x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f128x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"p128x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f128x128-128-team", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f128x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p128x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p128x192-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f192x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"p192x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f256x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f256x128-128-n", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p256x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
@@ -269,7 +283,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 71;
+inline constexpr int kRuleCount = 78;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -308,32 +322,39 @@ inline const char* rule_id(int rule) {
       "mma-256-rows",
       "mma-large",
       "fast-16-rows-split",
+      "fast-16-rows-long",
       "fast-16-rows",
+      "fast-32-rows-split",
       "fast-32-rows",
+      "fast-64-rows-split",
       "fast-64-rows",
       "fast-128-rows-split",
-      "fast-128-rows-narrow",
-      "fast-128-rows-wide",
-      "fast-128-rows-long",
       "fast-128-rows",
       "fast-256-rows-narrow",
+      "fast-short-k-more-rows",
       "fast-short-k",
+      "fast-wide-long",
+      "fast-one-round",
+      "fast-one-round-of-192",
+      "fast-two-rounds",
       "fast-long-k",
+      "fast-many-rows",
       "fast",
       "promoted-16-rows-split",
       "promoted-16-rows",
+      "promoted-32-rows-split",
       "promoted-32-rows",
       "promoted-64-rows-split",
       "promoted-64-rows",
-      "promoted-wide",
-      "promoted-128-rows-wide",
+      "promoted-128-rows-split",
       "promoted-128-rows-narrow",
       "promoted-128-rows",
       "promoted-256-rows-narrow",
       "promoted-short-k",
-      "promoted-short-k-more-rows",
+      "promoted-wide-more-rows",
+      "promoted-wide",
       "promoted-long-k",
-      "promoted-large",
+      "promoted-one-round-of-192",
       "promoted",
       "t-promote",
       "rubin-2x1-c8",
@@ -545,127 +566,158 @@ inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, in
 }
 
 inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t accumulation, int64_t grouping, int64_t num_sms, int64_t scaling) {
-  [[maybe_unused]] const int64_t tiles_256 = ((M + 255) / 256) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t tiles_128 = ((M + 127) / 128) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t tall_tiles = ((M + 191) / 192) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t wide_tiles = ((M + 127) / 128) * ((N + 191) / 192);
   [[maybe_unused]] const bool straight = accumulation == 1 /* fast */ && scaling != 2 /* block */;
   [[maybe_unused]] const bool few_columns = N <= num_sms * 32;
-  [[maybe_unused]] const bool split = few_columns && K >= 7168 && grouping == 0 /* none */;
+  [[maybe_unused]] const bool split = few_columns && K >= 2048 && grouping == 0 /* none */;
   [[maybe_unused]] const bool long_ = N >= 16384 && K >= 16384;
+  [[maybe_unused]] const bool narrower = N < 28672 && (N < 16384 || K < 16384);
   // straight: sm90
   if ((arch & 0x10u) != 0) {
     if (straight && M <= 16 && split) {  // fast-16-rows-split
       rule = 34;
       return 22;
     }
-    if (straight && M <= 16) {  // fast-16-rows
+    if (straight && M <= 16 && long_ && grouping == 0 /* none */) {  // fast-16-rows-long
       rule = 35;
+      return 22;
+    }
+    if (straight && M <= 16) {  // fast-16-rows
+      rule = 36;
       return 23;
     }
-    if (straight && M <= 32) {  // fast-32-rows
-      rule = 36;
+    if (straight && M <= 32 && split) {  // fast-32-rows-split
+      rule = 37;
       return 26;
     }
+    if (straight && M <= 32) {  // fast-32-rows
+      rule = 38;
+      return 27;
+    }
+    if (straight && M <= 64 && split) {  // fast-64-rows-split
+      rule = 39;
+      return 30;
+    }
     if (straight && M <= 64) {  // fast-64-rows
-      rule = 37;
-      return 28;
+      rule = 40;
+      return 31;
     }
     if (straight && M <= 128 && split) {  // fast-128-rows-split
-      rule = 38;
-      return 32;
-    }
-    if (straight && M <= 128 && few_columns && K < 7168) {  // fast-128-rows-narrow
-      rule = 39;
-      return 28;
-    }
-    if (straight && M <= 128 && N >= 28672) {  // fast-128-rows-wide
-      rule = 40;
-      return 34;
-    }
-    if (straight && M <= 128 && long_) {  // fast-128-rows-long
       rule = 41;
-      return 34;
+      return 35;
     }
-    if (straight && M <= 128) {  // fast-128-rows
+    if (straight && M <= 128 && narrower) {  // fast-128-rows
       rule = 42;
-      return 33;
+      return 36;
     }
     if (straight && M <= 256 && few_columns) {  // fast-256-rows-narrow
       rule = 43;
-      return 33;
+      return 36;
     }
-    if (straight && M >= 1024 && K <= 512) {  // fast-short-k
+    if (straight && K <= 512 && M >= 1024) {  // fast-short-k-more-rows
       rule = 44;
+      return 45;
+    }
+    if (straight && K <= 512) {  // fast-short-k
+      rule = 45;
+      return 39;
+    }
+    if (straight && M > 128 && M <= 1024 && long_) {  // fast-wide-long
+      rule = 46;
+      return 44;
+    }
+    if (straight && tiles_128 <= num_sms) {  // fast-one-round
+      rule = 47;
       return 38;
     }
-    if (straight && M >= 512 && M <= 1024 && K >= 8192) {  // fast-long-k
-      rule = 45;
-      return 37;
+    if (straight && tall_tiles <= num_sms) {  // fast-one-round-of-192
+      rule = 48;
+      return 42;
+    }
+    if (straight && M <= 256 && tiles_128 <= num_sms * 2) {  // fast-two-rounds
+      rule = 49;
+      return 38;
+    }
+    if (straight && M <= 1024 && K >= 7168) {  // fast-long-k
+      rule = 50;
+      return 44;
+    }
+    if (straight && M >= 8192 && N >= 8192 && K <= 8192) {  // fast-many-rows
+      rule = 51;
+      return 42;
     }
     if (straight) {  // fast
-      rule = 46;
-      return 34;
+      rule = 52;
+      return 39;
     }
   }
   // promoted: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 16 && split) {  // promoted-16-rows-split
-      rule = 47;
+      rule = 53;
       return 24;
     }
     if (M <= 16) {  // promoted-16-rows
-      rule = 48;
+      rule = 54;
       return 25;
     }
-    if (M <= 32) {  // promoted-32-rows
-      rule = 49;
-      return 27;
+    if (M <= 32 && split) {  // promoted-32-rows-split
+      rule = 55;
+      return 28;
     }
-    if (M <= 64 && split) {  // promoted-64-rows-split
-      rule = 50;
+    if (M <= 32) {  // promoted-32-rows
+      rule = 56;
       return 29;
     }
+    if (M <= 64 && split) {  // promoted-64-rows-split
+      rule = 57;
+      return 32;
+    }
     if (M <= 64) {  // promoted-64-rows
-      rule = 51;
-      return 30;
+      rule = 58;
+      return 33;
     }
-    if (N >= 24576 && K >= 1024) {  // promoted-wide
-      rule = 52;
-      return 36;
-    }
-    if (M <= 128 && N >= 16384) {  // promoted-128-rows-wide
-      rule = 53;
-      return 35;
+    if (M <= 128 && split && K >= 7168) {  // promoted-128-rows-split
+      rule = 59;
+      return 34;
     }
     if (M <= 128 && few_columns) {  // promoted-128-rows-narrow
-      rule = 54;
-      return 30;
-    }
-    if (M <= 128 && grouping == 0 /* none */) {  // promoted-128-rows
-      rule = 55;
-      return 31;
-    }
-    if (M <= 256 && few_columns && grouping == 0 /* none */) {  // promoted-256-rows-narrow
-      rule = 56;
-      return 31;
-    }
-    if (K <= 512 && M <= 1024) {  // promoted-short-k
-      rule = 57;
-      return 39;
-    }
-    if (K <= 512) {  // promoted-short-k-more-rows
-      rule = 58;
-      return 36;
-    }
-    if (M <= 512 && K >= 8192 && tiles_256 * 5 >= num_sms * 4) {  // promoted-long-k
-      rule = 59;
-      return 39;
-    }
-    if (long_ && M >= 4096) {  // promoted-large
       rule = 60;
-      return 36;
+      return 33;
+    }
+    if (M <= 128 && N < 16384) {  // promoted-128-rows
+      rule = 61;
+      return 37;
+    }
+    if (M <= 256 && few_columns) {  // promoted-256-rows-narrow
+      rule = 62;
+      return 37;
+    }
+    if (K <= 512 && M >= 512) {  // promoted-short-k
+      rule = 63;
+      return 43;
+    }
+    if (N >= 24576 && K >= 1024 && M >= 2048) {  // promoted-wide-more-rows
+      rule = 64;
+      return 43;
+    }
+    if (N >= 24576 && K >= 1024) {  // promoted-wide
+      rule = 65;
+      return 41;
+    }
+    if (M > 128 && M <= 1024 && long_) {  // promoted-long-k
+      rule = 66;
+      return 46;
+    }
+    if (tiles_128 > num_sms && wide_tiles <= num_sms) {  // promoted-one-round-of-192
+      rule = 67;
+      return 41;
     }
     if (true) {  // promoted
-      rule = 61;
-      return 35;
+      rule = 68;
+      return 40;
     }
   }
   return -1;
@@ -682,46 +734,46 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   // blocks: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (scaling == 2 /* block */) {  // t-promote
-      rule = 62;
-      return 44;
+      rule = 69;
+      return 51;
     }
   }
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (tiles_512 * 2 >= num_sms * 8 && fours) {  // rubin-2x1-c8
-      rule = 63;
-      return 48;
+      rule = 70;
+      return 55;
     }
     if (large && twos) {  // rubin-2x1-c4
-      rule = 64;
-      return 47;
+      rule = 71;
+      return 54;
     }
     if (large) {  // rubin-2x1
-      rule = 65;
-      return 46;
+      rule = 72;
+      return 53;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
-      rule = 66;
-      return 45;
+      rule = 73;
+      return 52;
     }
   }
   // rest: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
-      rule = 67;
-      return 43;
+      rule = 74;
+      return 50;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 68;
-      return 42;
+      rule = 75;
+      return 49;
     }
     if (tiles_128 * 2 >= num_sms) {  // t-n128
-      rule = 69;
-      return 41;
+      rule = 76;
+      return 48;
     }
     if (true) {  // t-n64
-      rule = 70;
-      return 40;
+      rule = 77;
+      return 47;
     }
   }
   return -1;
@@ -883,10 +935,16 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
       return K % 16 == 0 && grouping == 0 /* none */;
     case Tile::kP16x64_128:
       return K % 16 == 0;
+    case Tile::kF32x64_128_s2:
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */ && grouping == 0 /* none */;
     case Tile::kF32x64_128:
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
+    case Tile::kP32x64_128_s2:
+      return K % 16 == 0 && grouping == 0 /* none */;
     case Tile::kP32x64_128:
       return K % 16 == 0;
+    case Tile::kF64x64_128_s2:
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */ && grouping == 0 /* none */;
     case Tile::kF64x64_128:
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kP64x64_128_s2:
@@ -899,11 +957,19 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */ && grouping == 0 /* none */;
     case Tile::kF128x64_128:
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
+    case Tile::kP128x64_128:
+      return K % 16 == 0;
+    case Tile::kF128x128_128_team:
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kF128x128_128:
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kP128x128_128:
       return K % 16 == 0;
     case Tile::kP128x192_128:
+      return K % 16 == 0;
+    case Tile::kF192x128_128:
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
+    case Tile::kP192x128_128:
       return K % 16 == 0;
     case Tile::kF256x128_128:
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;

@@ -20,7 +20,7 @@ struct Tile_f128x64_128_s2 {
   static constexpr int kClusterN = 1;
   static constexpr int kSplitK = 2;
   static constexpr int kOccupancy = 1;
-  static constexpr int kSmemBytes = 214144;
+  static constexpr int kSmemBytes = 230536;
 };
 static_assert(smem_bytes<Tile_f128x64_128_s2>() == Tile_f128x64_128_s2::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of f128x64-128-s2");

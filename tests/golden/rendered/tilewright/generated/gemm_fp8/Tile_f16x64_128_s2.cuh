@@ -20,7 +20,7 @@ struct Tile_f16x64_128_s2 {
   static constexpr int kClusterN = 1;
   static constexpr int kSplitK = 2;
   static constexpr int kOccupancy = 2;
-  static constexpr int kSmemBytes = 107680;
+  static constexpr int kSmemBytes = 113832;
 };
 static_assert(smem_bytes<Tile_f16x64_128_s2>() == Tile_f16x64_128_s2::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of f16x64-128-s2");

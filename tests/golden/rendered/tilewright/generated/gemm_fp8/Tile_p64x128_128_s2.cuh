@@ -20,7 +20,7 @@ struct Tile_p64x128_128_s2 {
   static constexpr int kClusterN = 1;
   static constexpr int kSplitK = 2;
   static constexpr int kOccupancy = 1;
-  static constexpr int kSmemBytes = 207840;
+  static constexpr int kSmemBytes = 224232;
 };
 static_assert(smem_bytes<Tile_p64x128_128_s2>() == Tile_p64x128_128_s2::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of p64x128-128-s2");

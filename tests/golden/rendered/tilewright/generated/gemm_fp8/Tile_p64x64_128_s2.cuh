@@ -11,7 +11,7 @@ struct Tile_p64x64_128_s2 {
   static constexpr int kMt = 64;
   static constexpr int kNt = 64;
   static constexpr int kKc = 128;
-  static constexpr int kStages = 6;
+  static constexpr int kStages = 11;
   static constexpr int kSwap = 1;
   static constexpr int kConsumers = 1;
   static constexpr int kPingpong = 0;
@@ -19,8 +19,8 @@ struct Tile_p64x64_128_s2 {
   static constexpr int kClusterM = 1;
   static constexpr int kClusterN = 1;
   static constexpr int kSplitK = 2;
-  static constexpr int kOccupancy = 2;
-  static constexpr int kSmemBytes = 109248;
+  static constexpr int kOccupancy = 1;
+  static constexpr int kSmemBytes = 209000;
 };
 static_assert(smem_bytes<Tile_p64x64_128_s2>() == Tile_p64x64_128_s2::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of p64x64-128-s2");
