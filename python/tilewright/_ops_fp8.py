@@ -1,47 +1,14 @@
-"""The FP8 and NVFP4 ops in plain torch: schemas, kernels, fake kernels. `_ops` registers them.
-
-A call of an op is an object: its fields are the arguments, making it checks them, `compute` gives the result and
-`empty` one of the same shapes and dtypes.
-"""
+"""The FP8 and NVFP4 ops in plain torch. `_ops` registers them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import torch
 
 from . import _checks_fp8, _decisions, reference_fp8, reference_nvfp4
+from ._op import Op, OptionalTensor
 from .reference_fp8 import FP8_TYPES
-
-OptionalTensor = torch.Tensor | None
-
-
-class Call(Protocol):
-    """A checked call of an op."""
-
-    def compute(self) -> Any:
-        """The result."""
-
-    def empty(self) -> Any:
-        """Uninitialised tensors like the result."""
-
-
-@dataclass(frozen=True)
-class Op:
-    """An op: its name, its schema behind the name, and what a call of it is."""
-
-    name: str
-    arguments: str
-    call: type[Call]
-
-    def kernel(self, *arguments: Any, **named: Any) -> Any:
-        """What the op gives."""
-        return self.call(*arguments, **named).compute()
-
-    def fake(self, *arguments: Any, **named: Any) -> Any:
-        """The shapes and dtypes of what the op gives."""
-        return self.call(*arguments, **named).empty()
 
 
 @dataclass(eq=False)
@@ -185,4 +152,3 @@ OPS = (
         _QuantizeNvfp4,
     ),
 )
-"""Each is registered under its name and as `_NAME_torch`, which the native library calls where no kernel answers."""
