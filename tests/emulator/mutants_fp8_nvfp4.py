@@ -39,7 +39,7 @@ FP8 = (
         "    if (thread() == 0) ptx::bulk_wait_read<Geometry::kOutputBuffers - 1>();\n",
         "",
         "race",
-        target=wgmma_fp8(nt=128),
+        target=wgmma_fp8(nt=192),
     ),
     _fp8(
         "leaves-while-storing", "wgmma_epilogue.cuh", "    if (thread() == 0) ptx::bulk_wait_read<0>();\n", "", "exited"

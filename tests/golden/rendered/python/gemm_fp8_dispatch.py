@@ -288,7 +288,7 @@ def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
             return 34, 59
         if M <= 128 and few_columns:  # promoted-128-rows-narrow
             return 33, 60
-        if M <= 128 and N < 16_384:  # promoted-128-rows
+        if M <= 128 and N <= num_sms * 64:  # promoted-128-rows
             return 37, 61
         if M <= 256 and few_columns:  # promoted-256-rows-narrow
             return 37, 62

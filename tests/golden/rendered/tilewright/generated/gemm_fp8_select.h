@@ -687,7 +687,7 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       rule = 60;
       return 33;
     }
-    if (M <= 128 && N < 16384) {  // promoted-128-rows
+    if (M <= 128 && N <= num_sms * 64) {  // promoted-128-rows
       rule = 61;
       return 37;
     }
