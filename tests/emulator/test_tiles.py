@@ -38,6 +38,10 @@ DEEP = {
     "mma": (mma_4bit(), Problem(37, 72, 416, words={"nested": 1})),
     "decode": (decode_4bit(), Problem(7, 120, 512)),
     "decode-pair": (decode_4bit(cluster=2), Problem(5, 150, 768, words={"quant_type": "e2m1"})),
+    "decode-wide": (
+        decode_4bit(lut=5),
+        Problem(3, 48, 320, words={"quant_type": "e2m1", "layout": "prepacked"}),
+    ),
     "wgmma": (wgmma_4bit(), Problem(20, 70, 512)),
     "wgmma-shared-a": (wgmma_4bit(cluster_n=2, lut_parts=2), Problem(20, 140, 448, words={"quant_type": "e2m1"})),
     "wgmma-split-k": (wgmma_4bit(split_k=2, kc=128), Problem(20, 70, 1280, words={"nested": 1})),
