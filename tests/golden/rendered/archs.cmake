@@ -99,8 +99,10 @@ set(TILEWRIGHT_GROUP_g90a_SOURCES
   gemm_fp8/Tile_f16x64_128.cu
   gemm_fp8/Tile_f16x64_128_s2.cu
   gemm_fp8/Tile_f192x128_128.cu
+  gemm_fp8/Tile_f192x64_128_s2.cu
   gemm_fp8/Tile_f256x128_128.cu
   gemm_fp8/Tile_f256x128_128_n.cu
+  gemm_fp8/Tile_f256x64_128_s2.cu
   gemm_fp8/Tile_f32x64_128.cu
   gemm_fp8/Tile_f32x64_128_s2.cu
   gemm_fp8/Tile_f64x64_128.cu

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "8b5e55ced8db11de36ac419055424ca27e1359bafda1ca2ae20ff39752725197";
+const char* const kSpecDigest = "1124a5624b80200adf52edaabe6b4b3074f562dce85ff20e9fe9a767fe17aaa0";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);

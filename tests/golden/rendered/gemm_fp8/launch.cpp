@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_fp8 {
 
-const char* const kSpecDigest = "8b5e55ced8db11de36ac419055424ca27e1359bafda1ca2ae20ff39752725197";
+const char* const kSpecDigest = "1124a5624b80200adf52edaabe6b4b3074f562dce85ff20e9fe9a767fe17aaa0";
 
 cudaError_t launch_d8x4_small_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x4_small_bf16(const GemmFp8Args& args, cudaStream_t stream);
@@ -134,12 +134,18 @@ cudaError_t launch_p128x128_128_f32(const GemmFp8Args& args, cudaStream_t stream
 cudaError_t launch_p128x192_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x192_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x192_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f192x64_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f192x64_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f192x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f192x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f192x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f192x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p192x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p192x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p192x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f256x64_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f256x64_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f256x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f256x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f256x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f256x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
@@ -390,6 +396,11 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kBf16) return launch_p128x192_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_p128x192_128_f32(args, stream);
       break;
+    case Tile::kF192x64_128_s2:
+      if (dtype == DType::kF16) return launch_f192x64_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f192x64_128_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f192x64_128_s2_f32(args, stream);
+      break;
     case Tile::kF192x128_128:
       if (dtype == DType::kF16) return launch_f192x128_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_f192x128_128_bf16(args, stream);
@@ -399,6 +410,11 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kF16) return launch_p192x128_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_p192x128_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_p192x128_128_f32(args, stream);
+      break;
+    case Tile::kF256x64_128_s2:
+      if (dtype == DType::kF16) return launch_f256x64_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f256x64_128_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f256x64_128_s2_f32(args, stream);
       break;
     case Tile::kF256x128_128:
       if (dtype == DType::kF16) return launch_f256x128_128_f16(args, stream);

@@ -2,7 +2,7 @@
 """Decisions of gemm_fp8 as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("d8x4-small", "d8x8-pair", "d16x4-small", "d8-s1", "d8-s2", "d8-s1-pair", "d8-s2-pair", "d8-wide-pair", "d16-s1", "d16-s2", "d16-s1-pair", "d16-s2-pair", "d16-wide-pair", "d32-s1", "d32-s2", "d32-s1-pair", "d32-s2-pair", "d32-wide-pair", "16x64-128", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-s2", "f16x64-128", "p16x64-128-s2", "p16x64-128", "f32x64-128-s2", "f32x64-128", "p32x64-128-s2", "p32x64-128", "f64x64-128-s2", "f64x64-128", "p64x64-128-s2", "p64x64-128", "p64x128-128-s2", "f128x64-128-s2", "f128x64-128", "p128x64-128", "f128x128-128-team", "f128x128-128", "p128x128-128", "p128x192-128", "f192x128-128", "p192x128-128", "f256x128-128", "f256x128-128-n", "p256x128-128", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c8-k64", )
+TILES = ("d8x4-small", "d8x8-pair", "d16x4-small", "d8-s1", "d8-s2", "d8-s1-pair", "d8-s2-pair", "d8-wide-pair", "d16-s1", "d16-s2", "d16-s1-pair", "d16-s2-pair", "d16-wide-pair", "d32-s1", "d32-s2", "d32-s1-pair", "d32-s2-pair", "d32-wide-pair", "16x64-128", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-s2", "f16x64-128", "p16x64-128-s2", "p16x64-128", "f32x64-128-s2", "f32x64-128", "p32x64-128-s2", "p32x64-128", "f64x64-128-s2", "f64x64-128", "p64x64-128-s2", "p64x64-128", "p64x128-128-s2", "f128x64-128-s2", "f128x64-128", "p128x64-128", "f128x128-128-team", "f128x128-128", "p128x128-128", "p128x192-128", "f192x64-128-s2", "f192x128-128", "p192x128-128", "f256x64-128-s2", "f256x128-128", "f256x128-128-n", "p256x128-128", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c8-k64", )
 LAYERS = ("path", "engine", "decode_tile", "mma_tile", "wgmma_tile", "tcgen05_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "dtype", "scaling", "accumulation", "grouping", )
 RULES = (
@@ -253,21 +253,21 @@ def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
         if straight and M <= 256 and few_columns:  # fast-256-rows-narrow
             return 36, 43
         if straight and K <= 512 and M >= 1024:  # fast-short-k-more-rows
-            return 45, 44
+            return 47, 44
         if straight and K <= 512:  # fast-short-k
             return 39, 45
         if straight and M > 128 and M <= 1024 and long_:  # fast-wide-long
-            return 44, 46
+            return 46, 46
         if straight and tiles_128 <= num_sms:  # fast-one-round
             return 38, 47
         if straight and tall_tiles <= num_sms:  # fast-one-round-of-192
-            return 42, 48
+            return 43, 48
         if straight and M <= 256 and tiles_128 <= num_sms * 2:  # fast-two-rounds
             return 38, 49
         if straight and M <= 1024 and K >= 7168:  # fast-long-k
-            return 44, 50
+            return 46, 50
         if straight and M >= 8192 and N >= 8192 and K <= 8192:  # fast-many-rows
-            return 42, 51
+            return 43, 51
         if straight:  # fast
             return 39, 52
     # promoted
@@ -293,13 +293,13 @@ def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
         if M <= 256 and few_columns:  # promoted-256-rows-narrow
             return 37, 62
         if K <= 512 and M >= 512:  # promoted-short-k
-            return 43, 63
+            return 44, 63
         if N >= 24_576 and K >= 1024 and M >= 2048:  # promoted-wide-more-rows
-            return 43, 64
+            return 44, 64
         if N >= 24_576 and K >= 1024:  # promoted-wide
             return 41, 65
         if M > 128 and M <= 1024 and long_:  # promoted-long-k
-            return 46, 66
+            return 48, 66
         if tiles_128 > num_sms and wide_tiles <= num_sms:  # promoted-one-round-of-192
             return 41, 67
         if True:  # promoted
@@ -318,27 +318,27 @@ def decide_tcgen05_tile(arch, M, N, num_sms, scaling):
     # blocks
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if scaling == 2:  # t-promote
-            return 51, 69
+            return 53, 69
     # rubin
     if arch in ("sm107", ):
         if tiles_512 * 2 >= num_sms * 8 and fours:  # rubin-2x1-c8
-            return 55, 70
+            return 57, 70
         if large and twos:  # rubin-2x1-c4
-            return 54, 71
+            return 56, 71
         if large:  # rubin-2x1
-            return 53, 72
+            return 55, 72
         if tiles_256 * 2 >= num_sms:  # rubin-1x1
-            return 52, 73
+            return 54, 73
     # rest
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if tiles_256 * 2 >= num_sms * 4:  # t-c4
-            return 50, 74
+            return 52, 74
         if tiles_256 * 2 >= num_sms:  # t-n256
-            return 49, 75
+            return 51, 75
         if tiles_128 * 2 >= num_sms:  # t-n128
-            return 48, 76
+            return 50, 76
         if True:  # t-n64
-            return 47, 77
+            return 49, 77
     return -1, -1
 
 

@@ -144,22 +144,24 @@ enum class Tile : int {
   kF128x128_128 = 39,
   kP128x128_128 = 40,
   kP128x192_128 = 41,
-  kF192x128_128 = 42,
-  kP192x128_128 = 43,
-  kF256x128_128 = 44,
-  kF256x128_128_n = 45,
-  kP256x128_128 = 46,
-  kT1_n64 = 47,
-  kT1_n128 = 48,
-  kT1_n256 = 49,
-  kT1_n256_c4 = 50,
-  kT1_promote = 51,
-  kT1_n256_k64 = 52,
-  kT2_c2_k64 = 53,
-  kT2_c4_k64 = 54,
-  kT2_c8_k64 = 55,
+  kF192x64_128_s2 = 42,
+  kF192x128_128 = 43,
+  kP192x128_128 = 44,
+  kF256x64_128_s2 = 45,
+  kF256x128_128 = 46,
+  kF256x128_128_n = 47,
+  kP256x128_128 = 48,
+  kT1_n64 = 49,
+  kT1_n128 = 50,
+  kT1_n256 = 51,
+  kT1_n256_c4 = 52,
+  kT1_promote = 53,
+  kT1_n256_k64 = 54,
+  kT2_c2_k64 = 55,
+  kT2_c4_k64 = 56,
+  kT2_c8_k64 = 57,
 };
-inline constexpr int kTileCount = 56;
+inline constexpr int kTileCount = 58;
 
 struct TileInfo {
   const char* name;
@@ -210,8 +212,10 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"f128x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p128x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p128x192-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f192x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f192x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p192x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f256x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f256x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f256x128-128-n", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p256x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
@@ -618,7 +622,7 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
     }
     if (straight && K <= 512 && M >= 1024) {  // fast-short-k-more-rows
       rule = 44;
-      return 45;
+      return 47;
     }
     if (straight && K <= 512) {  // fast-short-k
       rule = 45;
@@ -626,7 +630,7 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
     }
     if (straight && M > 128 && M <= 1024 && long_) {  // fast-wide-long
       rule = 46;
-      return 44;
+      return 46;
     }
     if (straight && tiles_128 <= num_sms) {  // fast-one-round
       rule = 47;
@@ -634,7 +638,7 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
     }
     if (straight && tall_tiles <= num_sms) {  // fast-one-round-of-192
       rule = 48;
-      return 42;
+      return 43;
     }
     if (straight && M <= 256 && tiles_128 <= num_sms * 2) {  // fast-two-rounds
       rule = 49;
@@ -642,11 +646,11 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
     }
     if (straight && M <= 1024 && K >= 7168) {  // fast-long-k
       rule = 50;
-      return 44;
+      return 46;
     }
     if (straight && M >= 8192 && N >= 8192 && K <= 8192) {  // fast-many-rows
       rule = 51;
-      return 42;
+      return 43;
     }
     if (straight) {  // fast
       rule = 52;
@@ -697,11 +701,11 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
     }
     if (K <= 512 && M >= 512) {  // promoted-short-k
       rule = 63;
-      return 43;
+      return 44;
     }
     if (N >= 24576 && K >= 1024 && M >= 2048) {  // promoted-wide-more-rows
       rule = 64;
-      return 43;
+      return 44;
     }
     if (N >= 24576 && K >= 1024) {  // promoted-wide
       rule = 65;
@@ -709,7 +713,7 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
     }
     if (M > 128 && M <= 1024 && long_) {  // promoted-long-k
       rule = 66;
-      return 46;
+      return 48;
     }
     if (tiles_128 > num_sms && wide_tiles <= num_sms) {  // promoted-one-round-of-192
       rule = 67;
@@ -735,45 +739,45 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   if ((arch & 0x1e0u) != 0) {
     if (scaling == 2 /* block */) {  // t-promote
       rule = 69;
-      return 51;
+      return 53;
     }
   }
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (tiles_512 * 2 >= num_sms * 8 && fours) {  // rubin-2x1-c8
       rule = 70;
-      return 55;
+      return 57;
     }
     if (large && twos) {  // rubin-2x1-c4
       rule = 71;
-      return 54;
+      return 56;
     }
     if (large) {  // rubin-2x1
       rule = 72;
-      return 53;
+      return 55;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
       rule = 73;
-      return 52;
+      return 54;
     }
   }
   // rest: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
       rule = 74;
-      return 50;
+      return 52;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
       rule = 75;
-      return 49;
+      return 51;
     }
     if (tiles_128 * 2 >= num_sms) {  // t-n128
       rule = 76;
-      return 48;
+      return 50;
     }
     if (true) {  // t-n64
       rule = 77;
-      return 47;
+      return 49;
     }
   }
   return -1;
@@ -967,10 +971,14 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
       return K % 16 == 0;
     case Tile::kP128x192_128:
       return K % 16 == 0;
+    case Tile::kF192x64_128_s2:
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */ && grouping == 0 /* none */;
     case Tile::kF192x128_128:
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kP192x128_128:
       return K % 16 == 0;
+    case Tile::kF256x64_128_s2:
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */ && grouping == 0 /* none */;
     case Tile::kF256x128_128:
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kF256x128_128_n:
