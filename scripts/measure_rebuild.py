@@ -3,7 +3,7 @@
     python3 scripts/measure_rebuild.py [--archs 80] [--out result.json]
 
 Works on a clone under build/rebuild, so the working tree keeps its files. Exit status 1 when a rule costs device code
-or more time than `build: rule_change_seconds` of specs/budget.yaml.
+or more processor time than `build: rule_change_seconds` of specs/budget.yaml.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from build_wheel_local import WORK, make_tools
 from environment import ROOT, run
-from wheel_tools import build_environment, fresh, path_with, write_linker
+from wheel_tools import build_environment, cpu_seconds, fresh, path_with, write_linker
 
 RULES = "specs/families/gemm_4bit/1_path.yaml"
 TILES = "specs/families/gemm_4bit/tiles.yaml"
@@ -46,13 +46,14 @@ class Tree:
 
     def make(self) -> dict[str, float]:
         """Build; how long it took, and how many files of each kind were compiled."""
-        start = time.monotonic()
+        start, used = time.monotonic(), cpu_seconds()
         words = ["ninja", "-C", str(self.build)]
         done = subprocess.run(words, env=self.environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"error: the build fails:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
         return {
             "seconds": round(time.monotonic() - start, 1),
+            "cpu_s": round(cpu_seconds() - used, 1),
             "device_objects": len(re.findall(r"Building CUDA object", done.stdout)),
             "host_objects": len(re.findall(r"Building CXX object", done.stdout)),
         }
@@ -118,9 +119,10 @@ def main() -> None:
     if options.out:
         options.out.write_text(json.dumps({"archs": options.archs, **found}, indent=2) + "\n", "utf-8")
     rule, budget = found["one rule"], rule_budget(tree)
-    if rule["device_objects"] or rule["seconds"] > budget:
+    # Processor time: other work on the machine does not count, and two free processors take no longer.
+    if rule["device_objects"] or rule["cpu_s"] > budget:
         sys.exit(
-            f"error: one rule compiled {rule['device_objects']} device objects in {rule['seconds']} s of {budget} s."
+            f"error: one rule compiled {rule['device_objects']} device objects in {rule['cpu_s']} s of {budget} s."
         )
 
 

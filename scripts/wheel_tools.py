@@ -33,12 +33,13 @@ class Timer:
 
     def step(self, name: str, command: Sequence[str | Path], **options: object) -> None:
         """Run a command and note what it took."""
-        wall, used = time.monotonic(), _cpu_seconds()
+        wall, used = time.monotonic(), cpu_seconds()
         run(command, **options)  # type: ignore[arg-type]
-        self.steps[name] = {"wall_s": round(time.monotonic() - wall, 1), "cpu_s": round(_cpu_seconds() - used, 1)}
+        self.steps[name] = {"wall_s": round(time.monotonic() - wall, 1), "cpu_s": round(cpu_seconds() - used, 1)}
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
+    """User and system time of all commands that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
