@@ -93,13 +93,12 @@ def _wgmma_needs(tile: WgmmaTile) -> Needs:
 
 
 def _wgmma_smem(tile: WgmmaTile) -> int:
-    """Mirrors gemm_4bit/wgmma_smem.h: ring (under which the exchange of split K lies), output, tables, barriers."""
+    """Mirrors gemm_4bit/wgmma_smem.h: ring (the exchange of split K lies over its A), output, tables, barriers."""
     ring = tile.stages * (tile.mt * tile.kc * 2 + tile.nt * tile.kc // 2)
-    exchange = tile.mt * tile.nt * 4 if tile.split_k > 1 else 0
     most_rows = 32 if tile.occupancy > 1 or tile.mt >= 192 else 64
     output_rows = next(rows for rows in (64, 32, 16) if rows <= most_rows and tile.mt % rows == 0 or rows == 16)
     output = tile.nt // 64 * output_rows * 128
-    others = max(ring, exchange) + output + 64 + 256 * 4 + 2 * tile.stages * 8 + 1 * KIB
+    others = ring + output + 64 + 256 * 4 + (2 * tile.stages + 1) * 8 + 1 * KIB
     if not tile.lut_parts:
         return others
     roomy, compact = WGMMA_BYTE_TABLES
@@ -116,6 +115,10 @@ def _wgmma_contradictions(tile: WgmmaTile) -> Iterator[str]:
         yield f"stages is {tile.stages}; at least {stages} are expected, which are held or waited for at a time"
     if tile.mt // tile.cluster_n % 8:
         yield f"mt {tile.mt} over cluster_n {tile.cluster_n} leaves a part that is no multiple of 8"
+    exchange = (tile.split_k - 1) * -(-tile.mt // 8 // tile.split_k) * (tile.nt // 64) * 2 * KIB
+    free = tile.mt * 2 * (tile.stages * tile.kc - 128)
+    if exchange > free:
+        yield f"{exchange} B sent by split_k {tile.split_k} do not fit over the {free} B of A before its last 128 of k"
 
 
 def _decode_needs(tile: DecodeTile) -> Needs:

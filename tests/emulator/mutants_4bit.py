@@ -36,8 +36,8 @@ ALL_SYNC = (
 FULL_WAIT = "    if (enters_stage) ptx::mbarrier_wait(shared_.full(at.slot), at.phase);\n"
 FINAL_WAIT = "    ptx::wgmma_wait<0>();\n    ptx::wgmma_pin(acc);\n"
 MULTIPLY = "descriptor + 2 * (group * kGroupParts + part)"
-EXPECT = "Geometry::kAStageBytes + Geometry::kWStageBytes);"
-LAST_SYNC = "  if constexpr (Geometry::kCluster > 1) ptx::cluster_sync();\n"
+EXPECT = "a_bytes(tile_m) + Geometry::kWStageBytes);"
+LAST_SYNC = "  if constexpr (Config::kClusterN > 1) ptx::cluster_sync();\n"
 
 WGMMA = (
     _wgmma("slot-not-waited-for", EMPTY_WAIT, "", "in-flight", "race", "barrier"),
@@ -141,15 +141,44 @@ WGMMA = (
         file="wgmma_epilogue.cuh",
     ),
     _wgmma(
-        "sums-not-waited-for",
-        "        ptx::cluster_sync();\n        epilogue.store_share",
-        "        epilogue.store_share",
+        "sums-not-received",
+        "    ptx::mbarrier_wait(shared.received(), 0);\n",
+        "",
         "race",
         "uninitialised",
-        "barrier",
-        "deadlock",
+        "in-flight",
+        file="wgmma_epilogue.cuh",
         target=SPLIT,
         problem=Problem(16, 64, 1024),
+    ),
+    _wgmma(
+        "sums-sent-too-early",
+        "        ptx::cluster_wait();  // multiply() arrived\n        epilogue",
+        "        epilogue",
+        "race",
+        "in-flight",
+        "barrier",
+        "exited",
+        target=SPLIT,
+        problem=Problem(16, 64, 1024),
+    ),
+    _wgmma(
+        "sums-over-the-last-turn",
+        "% Config::kStages * Geometry::kAStageBytes",
+        "% Config::kStages * Geometry::kAStageBytes + 2 * Geometry::kAStageBytes",
+        "race",
+        "in-flight",
+        file="wgmma_plan.cuh",
+        target=SPLIT,
+        problem=Problem(16, 64, 1024),
+    ),
+    _wgmma(
+        "last-box-as-the-others",
+        "      key_a.box_rows = rows;\n",
+        "",
+        "barrier",
+        target=wgmma_4bit(mt=128, occupancy=1),
+        problem=Problem(140, 70, 256),
     ),
     _wgmma(
         "registers-never-given",

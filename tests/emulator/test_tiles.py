@@ -45,6 +45,7 @@ DEEP = {
     "wgmma": (wgmma_4bit(), Problem(20, 70, 512)),
     "wgmma-shared-a": (wgmma_4bit(cluster_n=2, lut_parts=2), Problem(20, 140, 448, words={"quant_type": "e2m1"})),
     "wgmma-split-k": (wgmma_4bit(split_k=2, kc=128), Problem(20, 70, 1280, words={"nested": 1})),
+    "wgmma-last-box": (wgmma_4bit(mt=128, occupancy=1), Problem(140, 70, 448)),
     "fp8": (wgmma_fp8(), Problem(70, 72, 656, words={"scaling": "row"})),
     "fp8-block": (wgmma_fp8(promote=1), Problem(70, 72, 640, words={"scaling": "block", "fast_accum": 0})),
     "fp8-block-along-m": (

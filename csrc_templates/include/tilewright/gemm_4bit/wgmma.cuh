@@ -33,57 +33,71 @@ class WgmmaProducer {
  public:
   using Geometry = WgmmaGeometry<Config>;
 
-  __device__ __forceinline__ WgmmaProducer(const CUtensorMap* map_a, const CUtensorMap* map_w,
-                                           const WgmmaShared<Config>& shared, WgmmaPlace<Config> place)
-      : map_a_(map_a), map_w_(map_w), shared_(shared), place_(place) {}
+  // `map_last` is of A too, in boxes of `last_rows` rows, for its last tile: a copy is the slower, the more of its rows lie
+  // outside of A.
+  __device__ __forceinline__ WgmmaProducer(const CUtensorMap* map_a, const CUtensorMap* map_last, const CUtensorMap* map_w,
+                                           const WgmmaParams& params, const WgmmaShared<Config>& shared,
+                                           WgmmaPlace<Config> place)
+      : map_a_(map_a), map_last_(map_last), map_w_(map_w), params_(params), shared_(shared), place_(place) {}
 
   // Weights of the first stages, which do not depend on the kernels before this one. Call once, before load_tile.
-  __device__ __forceinline__ void load_weights_early(int weight_tile, int first_turn, int end_turn) {
+  __device__ __forceinline__ void load_weights_early(int tile_m, int weight_tile, int first_turn, int end_turn) {
     early_ = min((end_turn - first_turn) * (kTurnK / Config::kKc), Config::kStages);
     for (int stage = 0; stage < early_; ++stage) {
-      load_weights(stage, weight_tile, first_turn * kTurnK + stage * Config::kKc);
+      load_weights(stage, tile_m, weight_tile, first_turn * kTurnK + stage * Config::kKc);
     }
   }
 
   __device__ __forceinline__ void load_tile(int tile_m, int weight_tile, int first_turn, int end_turn) {
+    const CUtensorMap* map = is_last(tile_m) ? map_last_ : map_a_;
     for (int k = first_turn * kTurnK; k < end_turn * kTurnK; k += Config::kKc) {
       if (early_ > 0) {
         --early_;
       } else {
         ptx::mbarrier_wait(shared_.empty(ring_.slot), ring_.phase ^ 1);
-        load_weights(ring_.slot, weight_tile, k);
+        load_weights(ring_.slot, tile_m, weight_tile, k);
       }
 #pragma unroll
-      for (int panel = 0; panel < Config::kKc / kStepK; ++panel) load_panel(tile_m, k, panel, shared_.full(ring_.slot));
+      for (int panel = 0; panel < Config::kKc / kStepK; ++panel) load_panel(map, tile_m, k, panel);
       ring_.advance();
     }
   }
 
  private:
   // Opens the stage: its barrier waits for the activations too.
-  __device__ __forceinline__ void load_weights(int slot, int weight_tile, int k) const {
+  __device__ __forceinline__ void load_weights(int slot, int tile_m, int weight_tile, int k) const {
     const uint32_t full = shared_.full(slot);
-    ptx::mbarrier_arrive_expect(full, Geometry::kAStageBytes + Geometry::kWStageBytes);
+    ptx::mbarrier_arrive_expect(full, a_bytes(tile_m) + Geometry::kWStageBytes);
     // Prepacked, the map counts 8 bytes to a column, as many columns as elements of k, and 16 rows to a row.
     ptx::tma_load_2d(shared_.w_stage(slot), map_w_, full, kPrepacked ? k : k / 2,
                      weight_tile * (kPrepacked ? Config::kNt / kPrepackedRows : Config::kNt));
   }
 
-  __device__ __forceinline__ void load_panel(int tile_m, int k, int panel, uint32_t full) const {
+  __device__ __forceinline__ void load_panel(const CUtensorMap* map, int tile_m, int k, int panel) const {
+    const uint32_t full = shared_.full(ring_.slot);
     const uint32_t destination = shared_.a_stage(ring_.slot) + panel * Geometry::kPanelBytes;
     const int x = k + panel * kStepK;
     if constexpr (Config::kClusterN == 1) {
-      ptx::tma_load_2d(destination, map_a_, full, x, tile_m * Config::kMt);
+      ptx::tma_load_2d(destination, map, full, x, tile_m * Config::kMt);
     } else {
       constexpr int kRows = Config::kMt / Config::kClusterN;
       const auto mask = static_cast<uint16_t>(((1 << Config::kClusterN) - 1) << (place_.split * Config::kClusterN));
-      ptx::tma_load_2d_multicast(destination + place_.peer * kRows * 128, map_a_, full, x,
+      ptx::tma_load_2d_multicast(destination + place_.peer * kRows * 128, map, full, x,
                                  tile_m * Config::kMt + place_.peer * kRows, mask);
     }
   }
 
+  __device__ __forceinline__ bool is_last(int tile_m) const {
+    return Geometry::kOwnLastBox && tile_m == params_.tiles_m - 1;
+  }
+  __device__ __forceinline__ int a_bytes(int tile_m) const {
+    return is_last(tile_m) ? Config::kKc / kStepK * 128 * params_.last_rows : Geometry::kAStageBytes;
+  }
+
   const CUtensorMap* map_a_;
+  const CUtensorMap* map_last_;
   const CUtensorMap* map_w_;
+  const WgmmaParams& params_;
   const WgmmaShared<Config>& shared_;
   WgmmaPlace<Config> place_;
   RingPosition<Config::kStages> ring_;
@@ -110,8 +124,8 @@ __device__ __forceinline__ void fill_byte_table(uint32_t table, QuantType quant_
 
 template <class Config, bool kBlock16, bool kPrepacked>
 __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccupancy)
-    gemm_4bit_wgmma_kernel(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_w,
-                           const __grid_constant__ WgmmaParams params) {
+    gemm_4bit_wgmma_kernel(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_last,
+                           const __grid_constant__ CUtensorMap map_w, const __grid_constant__ WgmmaParams params) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using Geometry = WgmmaGeometry<Config>;
   extern __shared__ uint8_t dynamic_smem[];
@@ -120,7 +134,7 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
   const WgmmaPlace<Config> place;
   const int warpgroup = static_cast<int>(threadIdx.x) / 128;
   WgmmaSchedule<Config> schedule(params.tiles_m * params.clusters_n, (params.steps + 1) / 2, place);
-  WgmmaProducer<Config, kPrepacked> producer(&map_a, &map_w, shared, place);
+  WgmmaProducer<Config, kPrepacked> producer(&map_a, &map_last, &map_w, params, shared, place);
   const auto weight_tile = [&](WgmmaTile tile) { return tile.n * Config::kClusterN + place.peer; };
   ptx::release_dependents();
   if (threadIdx.x == 0) {
@@ -128,13 +142,16 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
       ptx::mbarrier_init(shared.full(slot), 1);
       ptx::mbarrier_init(shared.empty(slot), 4 * Geometry::kConsumers * Config::kClusterN);
     }
+    ptx::mbarrier_init(shared.received(), 1);
     ptx::mbarrier_init_fence();
     WgmmaSchedule<Config> ahead = schedule;
     WgmmaWork work;
     if (ahead.take(work)) {
-      producer.load_weights_early(weight_tile(tile_at(params, work.tile)), work.first_turn, work.end_turn);
+      const WgmmaTile tile = tile_at(params, work.tile);
+      producer.load_weights_early(tile.m, weight_tile(tile), work.first_turn, work.end_turn);
     }
     ptx::tma_prefetch_map(&map_a);
+    ptx::tma_prefetch_map(&map_last);
     const QuantType quant_type = kBlock16 ? QuantType::kE2m1 : params.quant_type;
     auto* tables = reinterpret_cast<dequant::NibbleTables*>(dynamic_smem + (shared.tables() - window));
     tables[0] = tables[1] = dequant::nibble_tables<typename Config::Element>(quant_type);
@@ -144,7 +161,6 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
         shared.byte_table(), kBlock16 ? QuantType::kE2m1 : params.quant_type);
   }
   if (params.source.kind == dequant::ScaleKind::kNestedAbsmax) {
-    ptx::wait_for_dependencies();
     float* table = reinterpret_cast<float*>(dynamic_smem + (shared.nested_code() - window));
     for (int i = static_cast<int>(threadIdx.x); i < dequant::kNestedCodeSize; i += Geometry::kThreads) {
       table[i] = __ldg(params.source.nested_code + i);
@@ -167,7 +183,6 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
     if (schedule.shares()) ptx::cluster_sync();
   } else {
     ptx::setmaxnreg_inc<Geometry::kConsumerRegisters>();
-    ptx::wait_for_dependencies();
     const int consumer = warpgroup - 1;
     const float offset = dequant::load_offset(params.source);
     WgmmaConsumer<Config, kBlock16, kPrepacked> multiplier(params, shared, place, consumer, offset);
@@ -179,7 +194,8 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
       float acc[Config::kMt / 2];
 #pragma unroll
       for (float& value : acc) value = 0.0f;
-      multiplier.multiply(acc, ring, first_n, work.first_turn, work.end_turn);
+      multiplier.multiply(acc, ring, first_n, work);
+      ptx::wait_for_dependencies();  // of the output and the bias; A has been waited for, the weights are nobody's result
       const WgmmaEpilogue<Config> epilogue(params, shared, consumer, tile.m * Config::kMt, first_n + consumer * 64,
                                            kBlock16 ? offset : 1.0f);
       if (Config::kSplitK == 1 || !work.split) {
@@ -187,20 +203,15 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
         continue;
       }
       if constexpr (Config::kSplitK > 1) {
-        // The block's last tile: all stages have been read once every consumer is here, so the exchange may lie over them.
-        ptx::named_barrier_sync(1 + Geometry::kConsumers, 128 * Geometry::kConsumers);
-#pragma unroll
-        for (int block = 0; block < Config::kMt / 8; ++block) {
-          ptx::sts_float4(shared.a_stage(0) + WgmmaEpilogue<Config>::exchange_offset(block), acc[4 * block],
-                          acc[4 * block + 1], acc[4 * block + 2], acc[4 * block + 3]);
-        }
-        ptx::cluster_sync();
-        epilogue.store_share(shared.a_stage(0), place);
+        const WgmmaExchange<Config> exchange(schedule.whole_tiles(), (params.steps + 1) / 2);
+        ptx::cluster_wait();  // multiply() arrived
+        epilogue.send_shares(exchange, shared, place, acc);
+        epilogue.store_share(exchange, shared, place, acc);
       }
     }
   }
-  // No block leaves while another may still read its shared memory or arrive at its barriers.
-  if constexpr (Geometry::kCluster > 1) ptx::cluster_sync();
+  // No block leaves while another may still arrive at its barriers. (What split_k sends it, it has waited for.)
+  if constexpr (Config::kClusterN > 1) ptx::cluster_sync();
 #else
   __trap();  // the launcher refuses devices other than sm_90
 #endif
@@ -252,17 +263,29 @@ struct EngineLauncher<Engine::kWgmma> {
             Config::kKc == 64 ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_64B};
   }
 
+  // Rows of A that are copied for the last tile: those there are, rounded up to the eight of a swizzle group.
   template <class Config>
-  static cudaError_t make_maps(const Gemm4bitArgs& args, CUtensorMap& map_a, CUtensorMap& map_w) {
+  static uint32_t last_rows(const Gemm4bitArgs& args) {
+    if (!WgmmaGeometry<Config>::kOwnLastBox) return Config::kMt;
+    return static_cast<uint32_t>((args.m - 1) % Config::kMt / 8 * 8 + 8);
+  }
+
+  template <class Config>
+  static cudaError_t make_maps(const Gemm4bitArgs& args, CUtensorMap& map_a, CUtensorMap& map_last, CUtensorMap& map_w) {
     if (!host::is_aligned(args.a, 16) || args.lda % 8 != 0 || !host::is_aligned(args.b, 16)) {
       return cudaErrorMisalignedAddress;
     }
     const auto type = std::is_same_v<typename Config::Element, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                                        : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-    const host::TensorMapKey key_a{args.a, args.m, args.k, args.lda * 2, Config::kMt / Config::kClusterN, 64,
-                                   type, CU_TENSOR_MAP_SWIZZLE_128B};
-    const cudaError_t made = host::make_tensor_map(key_a, map_a);
-    return made != cudaSuccess ? made : host::make_tensor_map(weight_key<Config>(args), map_w);
+    host::TensorMapKey key_a{args.a, args.m, args.k, args.lda * 2, Config::kMt / Config::kClusterN, 64,
+                             type, CU_TENSOR_MAP_SWIZZLE_128B};
+    if (const cudaError_t made = host::make_tensor_map(key_a, map_a); made != cudaSuccess) return made;
+    map_last = map_a;
+    if (const uint32_t rows = last_rows<Config>(args); rows != Config::kMt) {
+      key_a.box_rows = rows;
+      if (const cudaError_t made = host::make_tensor_map(key_a, map_last); made != cudaSuccess) return made;
+    }
+    return host::make_tensor_map(weight_key<Config>(args), map_w);
   }
 
   template <class Config>
@@ -279,7 +302,8 @@ struct EngineLauncher<Engine::kWgmma> {
             static_cast<int>(args.k / 64),
             static_cast<int>(tiles_m),
             static_cast<int>(host::ceil_div(args.n, int64_t{Config::kNt} * Config::kClusterN)),
-            static_cast<int>(tiles_m < kGroupM ? tiles_m : kGroupM)};
+            static_cast<int>(tiles_m < kGroupM ? tiles_m : kGroupM),
+            static_cast<int>(last_rows<Config>(args))};
   }
 
   // Clusters to launch: one per tile, but no more than the device holds at once.
@@ -309,8 +333,8 @@ struct EngineLauncher<Engine::kWgmma> {
   template <class Config, bool kBlock16, bool kPrepacked>
   static cudaError_t launch_kind(const Gemm4bitArgs& args, cudaStream_t stream) {
     using Geometry = WgmmaGeometry<Config>;
-    CUtensorMap map_a, map_w;
-    if (const cudaError_t made = make_maps<Config>(args, map_a, map_w); made != cudaSuccess) return made;
+    CUtensorMap map_a, map_last, map_w;
+    if (const cudaError_t made = make_maps<Config>(args, map_a, map_last, map_w); made != cudaSuccess) return made;
     static host::SmemOptIn opt_in;
     const auto kernel = &kernels::gemm_4bit_wgmma_kernel<Config, kBlock16, kPrepacked>;
     const void* function = reinterpret_cast<const void*>(kernel);
@@ -321,7 +345,7 @@ struct EngineLauncher<Engine::kWgmma> {
     if (const cudaError_t error = count_clusters<Config>(function, tiles, clusters); error != cudaSuccess) return error;
     if (tiles > INT32_MAX || clusters * Geometry::kCluster > host::kMaxGridX) return cudaErrorInvalidConfiguration;
     const auto launch = kernels::WgmmaLaunchShape<Config>::at(clusters * Geometry::kCluster);
-    return host::launch_cluster_kernel(kernel, launch, stream, map_a, map_w, params);
+    return host::launch_cluster_kernel(kernel, launch, stream, map_a, map_last, map_w, params);
   }
 
   static constexpr int kMaxDevices = 64;

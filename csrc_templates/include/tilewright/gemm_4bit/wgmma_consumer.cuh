@@ -7,6 +7,7 @@
 #include "tilewright/gemm_4bit/wgmma_plan.cuh"
 #include "tilewright/gemm_4bit/wgmma_scales.cuh"
 #include "tilewright/ptx/bits.cuh"
+#include "tilewright/ptx/cluster.cuh"
 #include "tilewright/ptx/lds.cuh"
 #include "tilewright/ptx/mbarrier.cuh"
 #include "tilewright/ptx/wgmma.cuh"
@@ -31,7 +32,6 @@ class WgmmaConsumer {
     row_ = static_cast<int>(ptx::opaque(static_cast<uint32_t>(consumer * 64 + (thread >> 5) * 16 + (thread >> 2 & 7))));
     quad_lane_ = ptx::opaque(static_cast<uint32_t>(thread & 3));
     entry_lane_ = ptx::opaque(threadIdx.x % 32 * 4);
-    panels_ = ptx::wgmma_descriptor_k_major_128b(shared_.a_stage(0));
     warp_codes_ = ptx::opaque(static_cast<uint32_t>(row_ / kPrepackedRows * kGroupBytes) + entry_lane_ * 4);
     // Two copies, so that the compiler cannot know the tables to be the same in all lanes: it would keep them in uniform
     // registers, of which a permute takes only one.
@@ -49,15 +49,21 @@ class WgmmaConsumer {
   // Three things are on their way at a time: kGroupParts fragments multiply, the elements of the next ones come from the
   // table, and the codes of the step after those come from the stage. A wgmma that takes A from registers holds its warp
   // until it starts, so what is to overlap with it has been issued before.
-  __device__ __forceinline__ void multiply(float (&acc)[Config::kMt / 2], Ring& ring, int first_n, int first_turn,
-                                           int end_turn) {
-    if (first_turn >= end_turn) return;
+  //
+  // Of a shared tile: arrives at the cluster's barrier in the last turn, when all stages but those of that turn are read.
+  __device__ __forceinline__ void multiply(float (&acc)[Config::kMt / 2], Ring& ring, int first_n, const WgmmaWork& work) {
+    const int first_turn = work.first_turn, end_turn = work.end_turn;
+    if (first_turn >= end_turn) {
+      tell_cluster(work);
+      return;
+    }
     Scales scales;
     scales.start(params_.source, first_n + row_, params_.n, params_.steps, offset_, shared_.nested_code(), first_turn);
     uint32_t fragment[2][4 * kGroupParts];
     uint32_t elements[4 * kGroupParts];
     Codes codes[2];
     int behind = ring.slot;  // the stage whose multiplications may still run
+    uint64_t panel = ptx::wgmma_descriptor_k_major_128b(shared_.a_stage(ring.slot));
     Ring ahead = ring;       // the stage whose codes are read next
     read_codes(codes[0], ahead, 0);
     look_up(elements, 0, codes[0]);
@@ -72,8 +78,13 @@ class WgmmaConsumer {
       scales.take(pair);
 #pragma unroll
       for (int step = 0; step < 2; ++step) {
-        const uint64_t descriptor = panel_descriptor(ring.slot, Config::kKc == kStepK ? 0 : step);
-        if (Config::kKc == kStepK || step == 1) ring.advance();
+        const uint64_t descriptor = panel;
+        if (Config::kKc == kStepK || step == 1) {
+          ring.advance();
+          panel += static_cast<uint64_t>(ring.slot == 0 ? kPanelBack : kPanelOn);
+        } else {
+          panel += Geometry::kPanelBytes >> 4;
+        }
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) {
           uint32_t(&own)[4 * kGroupParts] = fragment[(step * kGroups + group) % 2];
@@ -90,14 +101,23 @@ class WgmmaConsumer {
             Multiply::run(acc, own + 4 * part, descriptor + 2 * (group * kGroupParts + part));
           }
           ptx::wgmma_commit();
-          if (kTwoAhead) {
+          // Codes of a later turn are read here, or in the last turn the cluster told: one branch, past which the compiler
+          // moves nothing up.
+          if (kTwoAhead && group + 1 == kGroups) {
             // The codes of this step have been used: what comes in is for the step after the next.
-            if (group + 1 == kGroups && turn + 1 < end_turn) {
+            if (turn + 1 < end_turn) {
               read_codes(codes[step], ahead, step);
               if (Config::kKc == kStepK || step == 1) ahead.advance();
+            } else if (step == (kGroups > 1 ? 0 : 1)) {
+              tell_cluster(work);
             }
-          } else if (group == 0 && (step == 0 || turn + 1 < end_turn)) {
-            read_codes(codes[1 - step], ring, 1 - step);
+          }
+          if (!kTwoAhead && group == 0) {
+            if (step == 0 || turn + 1 < end_turn) {
+              read_codes(codes[1 - step], ring, 1 - step);
+            } else {
+              tell_cluster(work);
+            }
           }
           if (step == 1 && group == 0) scales.ask(params_.source, turn + 1);
           ptx::wgmma_wait<1>();  // the group before is done
@@ -134,8 +154,14 @@ class WgmmaConsumer {
     uint32_t word[2][2];
   };
 
-  __device__ __forceinline__ uint64_t panel_descriptor(int slot, int step) const {
-    return panels_ + static_cast<uint32_t>((slot * Geometry::kAStageBytes + step * Geometry::kPanelBytes) >> 4);
+  // How far the next stage's first panel lies from a stage's last, as descriptors count (16 bytes). The descriptor is
+  // carried from step to step: made from the slot, it would be made anew, from the address of shared memory, every turn.
+  static constexpr int64_t kPanelOn = (Geometry::kAStageBytes - (Config::kKc - kStepK) / kStepK * Geometry::kPanelBytes) >> 4;
+  static constexpr int64_t kPanelBack = kPanelOn - (Config::kStages * Geometry::kAStageBytes >> 4);
+
+  // Of a shared tile: all stages but those of the last turn have been read.
+  static __device__ __forceinline__ void tell_cluster(const WgmmaWork& work) {
+    if (Config::kSplitK > 1 && work.split) ptx::cluster_arrive();
   }
 
   // Reads the codes of a step, the `step`-th of its turn, from the stage at `at`; waits for that where the step is its first.
@@ -241,7 +267,6 @@ class WgmmaConsumer {
   int row_;
   uint32_t quad_lane_, warp_codes_;
   uint32_t entry_lane_;  // 4 times the lane
-  uint64_t panels_;
 };
 
 }  // namespace tilewright::kernels

@@ -8,6 +8,7 @@
 #include "tilewright/gemm_4bit/wgmma_plan.cuh"
 #include "tilewright/ptx/cluster.cuh"
 #include "tilewright/ptx/lds.cuh"
+#include "tilewright/ptx/mbarrier.cuh"
 #include "tilewright/ptx/warpgroup.cuh"
 
 namespace tilewright::kernels {
@@ -45,65 +46,81 @@ class WgmmaEpilogue {
     }
   }
 
-  // Sums the partial tiles of the cluster in the order of their parts of k and stores this block's share of rows.
-  // `exchange` is where every block laid out its accumulators: float4 [kBlocks][consumer threads].
-  __device__ __forceinline__ void store_share(uint32_t exchange, WgmmaPlace<Config> place) const {
-    const int begin = kBlocks * place.split / Config::kSplitK;
-    const int end = kBlocks * (place.split + 1) / Config::kSplitK;
-    uint32_t part[Config::kSplitK];
-#pragma unroll
-    for (int split = 0; split < Config::kSplitK; ++split) {
-      part[split] = ptx::map_to_block(exchange, static_cast<uint32_t>(split * Config::kClusterN + place.peer));
+  // Sends every block of the cluster the accumulators of its share of rows, to where its WgmmaExchange says; the bytes
+  // count at their `received` barriers. All blocks have passed the last turn but one. Call once, then store_share.
+  __device__ __forceinline__ void send_shares(const WgmmaExchange<Config>& exchange, const WgmmaShared<Config>& shared,
+                                              WgmmaPlace<Config> place, const float (&acc)[Config::kMt / 2]) const {
+    if (consumer_thread() == 0) {
+      ptx::mbarrier_arrive_expect(shared.received(), (Config::kSplitK - 1) * share_size(place.split) * kBlockBytes);
     }
-    for (int first = begin; first < end; first += kBufferBlocks) {
-      if (first_m_ + first * 8 >= params_.m) break;
-      const int count = min(kBufferBlocks, end - first);
-      for (int block = 0; block < count; block += kBatch) {
-        float sum[kBatch][4];
-        sum_parts(part, first + block, end - 1, sum);
 #pragma unroll
-        for (int i = 0; i < kBatch; ++i) {
-          if (block + i < count) put_block(block + i, sum[i]);
-        }
+    for (int owner = 0; owner < Config::kSplitK; ++owner) {
+      if (owner == place.split) continue;
+      const auto rank = static_cast<uint32_t>(owner * Config::kClusterN + place.peer);
+      const uint32_t barrier = ptx::map_to_block(shared.received(), rank);
+      const uint32_t window = ptx::map_to_block(shared.a_stage(0), rank);
+      uint32_t offset = exchange.first(owner) + part_offset(place.split, owner);
+#pragma unroll
+      for (int i = 0; i < share_size(owner); ++i, offset += kBlockBytes) {
+        const float* four = &acc[4 * (first_block(owner) + i)];
+        ptx::store_async_float4(window + exchange.wrap(offset), barrier, {four[0], four[1], four[2], four[3]});
       }
-      drain(first, count);
     }
   }
 
-  static __device__ __forceinline__ uint32_t exchange_offset(int block) {
-    return static_cast<uint32_t>((block * (Geometry::kConsumers * 128) + consumer_thread()) * 16);
+  // Sums the parts of this block's share of rows, its own among them, in the order of k, and stores them.
+  template <int kOwner = 0>
+  __device__ __forceinline__ void store_share(const WgmmaExchange<Config>& exchange, const WgmmaShared<Config>& shared,
+                                              WgmmaPlace<Config> place, const float (&acc)[Config::kMt / 2]) const {
+    if constexpr (kOwner + 1 < Config::kSplitK) {
+      if (place.split != kOwner) return store_share<kOwner + 1>(exchange, shared, place, acc);
+    }
+    ptx::mbarrier_wait(shared.received(), 0);
+    constexpr int kBegin = first_block(kOwner);
+    constexpr int kCount = share_size(kOwner);
+#pragma unroll
+    for (int first = 0; first < kCount; first += kBufferBlocks) {
+      if (first_m_ + (kBegin + first) * 8 >= params_.m) break;
+      const int count = kCount - first < kBufferBlocks ? kCount - first : kBufferBlocks;
+#pragma unroll
+      for (int block = 0; block < count; ++block) {
+        float sum[4] = {};
+#pragma unroll
+        for (int split = 0; split < Config::kSplitK; ++split) {
+          const float* own = &acc[4 * (kBegin + first + block)];
+          float4 part{own[0], own[1], own[2], own[3]};
+          if (split != kOwner) {
+            const uint32_t offset = exchange.first(kOwner) + part_offset(split, kOwner) + (first + block) * kBlockBytes;
+            const uint4 sent = ptx::lds_128(shared.a_stage(0) + exchange.wrap(offset));
+            part = {__uint_as_float(sent.x), __uint_as_float(sent.y), __uint_as_float(sent.z), __uint_as_float(sent.w)};
+          }
+          sum[0] += part.x;
+          sum[1] += part.y;
+          sum[2] += part.z;
+          sum[3] += part.w;
+        }
+        put_block(block, sum);
+      }
+      drain(kBegin + first, count);
+    }
   }
 
  private:
+  static constexpr int kBlockBytes = Geometry::kConsumers * 128 * 16;  // 8 rows of the tile
+
   static __device__ __forceinline__ int consumer_thread() { return static_cast<int>(threadIdx.x) - 128; }
   static __device__ __forceinline__ int thread() { return static_cast<int>(threadIdx.x) & 127; }
 
-  // Blocks whose parts are on their way from the cluster at the same time: 8 loads of 16 bytes.
-  static constexpr int kBatch = Config::kSplitK <= 8 ? 8 / Config::kSplitK : 1;
+  // The blocks of 8 rows whose sums are part `split`'s to store: from the first of it to that of the next.
+  static __device__ __forceinline__ constexpr int first_block(int split) { return kBlocks * split / Config::kSplitK; }
+  static __device__ __forceinline__ constexpr int share_size(int split) {
+    return first_block(split + 1) - first_block(split);
+  }
 
-  // Sums `block` and the kBatch - 1 that follow it; past `last` it sums `last` again.
-  static __device__ __forceinline__ void sum_parts(const uint32_t (&part)[Config::kSplitK], int block, int last,
-                                                   float (&sum)[kBatch][4]) {
-    float4 value[kBatch][Config::kSplitK];
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const uint32_t offset = exchange_offset(min(block + i, last));
-#pragma unroll
-      for (int split = 0; split < Config::kSplitK; ++split) {
-        value[i][split] = ptx::load_cluster_float4(part[split] + offset);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = 0.0f;
-#pragma unroll
-      for (int split = 0; split < Config::kSplitK; ++split) {
-        sum[i][0] += value[i][split].x;
-        sum[i][1] += value[i][split].y;
-        sum[i][2] += value[i][split].z;
-        sum[i][3] += value[i][split].w;
-      }
-    }
+  // Where in an exchange `owner` finds what part `split` sent for this thread: float4 [other parts][block][consumer thread].
+  static __device__ __forceinline__ uint32_t part_offset(int split, int owner) {
+    const int others = split < owner ? split : split - 1;
+    return static_cast<uint32_t>(others * Geometry::kShareBlocks * kBlockBytes + consumer_thread() * 16);
   }
 
   // Writes 8 output rows of 64 elements (16 by this warp) to the buffer, chunks of 16 bytes swizzled by row.

@@ -24,6 +24,7 @@ struct WgmmaParams {
   int tiles_m;     // tiles of kMt rows of A
   int clusters_n;  // groups of kClusterN tiles of kNt weight rows
   int group_m;     // tiles of A visited for one group of weight rows before the next group
+  int last_rows;   // rows of A that are copied for the last tile of it
 };
 
 // The shared memory of a block, as 32-bit shared addresses.
@@ -46,6 +47,7 @@ struct WgmmaShared {
   __device__ __forceinline__ uint32_t nested_code() const { return base + Geometry::kNestedCodeOffset; }
   __device__ __forceinline__ uint32_t full(int slot) const { return base + Geometry::kBarrierOffset + slot * 8; }
   __device__ __forceinline__ uint32_t empty(int slot) const { return full(slot) + Config::kStages * 8; }
+  __device__ __forceinline__ uint32_t received() const { return full(2 * Config::kStages); }
 };
 
 // A position in the ring of stages; `phase` is the parity of the pass through it.
@@ -112,6 +114,9 @@ class WgmmaSchedule {
     }
   }
 
+  // Whole tiles each block of a sharing cluster takes first.
+  __device__ __forceinline__ int whole_tiles() const { return whole_ / stride_; }
+
   // Whether this block's cluster shares a last tile: the same for all blocks of the cluster.
   __device__ __forceinline__ bool shares() const { return Config::kSplitK > 1 && shared_tile_ != kNone; }
 
@@ -133,6 +138,29 @@ class WgmmaSchedule {
   int turns_, first_turn_, end_turn_;
   int next_, stride_, whole_, shared_tile_;
   bool taken_ = false;
+};
+
+// Where a block takes what its cluster sends of a shared tile: over the A panels, from the stage after its last, round to
+// the stages of its last turn. All blocks have taken equally many whole tiles before.
+template <class Config>
+class WgmmaExchange {
+ public:
+  using Geometry = WgmmaGeometry<Config>;
+
+  __device__ __forceinline__ WgmmaExchange(int whole_tiles, int turns)
+      : before_(whole_tiles % Config::kStages * turns), turns_(turns) {}
+
+  // The offset from the first stage of A at which block `split` of the cluster begins; past the last stage, wrap() it.
+  __device__ __forceinline__ uint32_t first(int split) const {
+    const int own = turns_ * (split + 1) / Config::kSplitK - turns_ * split / Config::kSplitK;
+    return static_cast<uint32_t>((before_ + own) * (kTurnK / Config::kKc) % Config::kStages * Geometry::kAStageBytes);
+  }
+  static __device__ __forceinline__ uint32_t wrap(uint32_t offset) {
+    return offset < Geometry::kPanelsBytes ? offset : offset - Geometry::kPanelsBytes;
+  }
+
+ private:
+  int before_, turns_;
 };
 
 // Tiles in an order that keeps `group_m` tiles of A in L2 while the weights stream past once per group.

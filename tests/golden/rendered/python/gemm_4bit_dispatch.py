@@ -160,6 +160,7 @@ RULES = (
     "wgmma-64-two-wide-parts",
     "wgmma-64-one-wave",
     "wgmma-64-rest",
+    "wgmma-128-fewest-blocks",
     "wgmma-128-few-blocks",
     "wgmma-128-three-parts",
     "wgmma-128-two-parts",
@@ -169,6 +170,7 @@ RULES = (
     "wgmma-256-few-blocks",
     "wgmma-half-wave",
     "wgmma-half-wave-192",
+    "wgmma-less-empty-one-wave",
     "wgmma-less-empty",
     "wgmma-256-half-wave",
     "wgmma-one-wave-128",
@@ -702,42 +704,46 @@ def decide_wgmma_tile(arch, K, M, N, num_sms):
             return 40, 152
         if M <= 64:  # wgmma-64-rest
             return 44, 153
+        if M <= 128 and blocks_128 * 8 <= num_sms:  # wgmma-128-fewest-blocks
+            return 41, 154
         if M <= 128 and quarter_wave:  # wgmma-128-few-blocks
-            return 48, 154
+            return 48, 155
         if M <= 128 and blocks_128 * 4 <= num_sms:  # wgmma-128-three-parts
-            return 47, 155
+            return 47, 156
         if M <= 128 and blocks_128 * 2 <= num_sms:  # wgmma-128-two-parts
-            return 46, 156
+            return 46, 157
         if M <= 128 and blocks_192 * 2 <= num_sms and blocks_192 * 8 >= num_sms * 3:  # wgmma-128-two-wide-parts
-            return 50, 157
+            return 50, 158
         if M <= 128 and blocks_128 <= num_sms:  # wgmma-128-one-wave
-            return 45, 158
+            return 45, 159
         if M <= 128:  # wgmma-128-rest
-            return 50, 159
+            return 50, 160
         if M <= 256 and tiles_128 * 4 <= num_sms:  # wgmma-256-few-blocks
-            return 40, 160
+            return 40, 161
         if tiles_128 * 2 <= num_sms:  # wgmma-half-wave
-            return 46, 161
+            return 46, 162
         if tiles_128x192 * 2 <= num_sms:  # wgmma-half-wave-192
-            return 50, 162
+            return 50, 163
+        if M >= 257 and tiles_192 * 4 < tiles_256 * 5 and tiles_192 * 2 > num_sms and tiles_128 <= num_sms:  # wgmma-less-empty-one-wave
+            return 45, 164
         if M >= 129 and tiles_192 * 4 < tiles_256 * 5:  # wgmma-less-empty
-            return 31, 163
+            return 31, 165
         if M <= 256 and tiles_256 * 2 <= num_sms:  # wgmma-256-half-wave
-            return 32, 164
-        if M >= 257 and tiles_128 <= num_sms and K <= 8192:  # wgmma-one-wave-128
-            return 45, 165
-        if M >= 257 and tiles_256 * 2 <= num_sms:  # wgmma-two-parts
             return 32, 166
+        if M >= 257 and tiles_128 <= num_sms and K <= 8192:  # wgmma-one-wave-128
+            return 45, 167
+        if M >= 257 and tiles_256 * 2 <= num_sms:  # wgmma-two-parts
+            return 32, 168
         if M >= 257 and tiles_192 <= num_sms:  # wgmma-one-wave-192
-            return 31, 167
+            return 31, 169
         if tiles_128x192 <= num_sms:  # wgmma-one-wave-128x192
-            return 49, 168
+            return 49, 170
         if M >= 257 and M <= 1024 and K <= 2048 and tiles_256 > num_sms:  # wgmma-short-k
-            return 50, 169
+            return 50, 171
         if M >= 257 and tiles_192 <= num_sms * 2 and tiles_256 > num_sms:  # wgmma-two-waves-192
-            return 31, 170
+            return 31, 172
         if True:  # wgmma-rest
-            return 32, 171
+            return 32, 173
     return -1, -1
 
 

@@ -268,7 +268,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 172;
+inline constexpr int kRuleCount = 174;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -426,6 +426,7 @@ inline const char* rule_id(int rule) {
       "wgmma-64-two-wide-parts",
       "wgmma-64-one-wave",
       "wgmma-64-rest",
+      "wgmma-128-fewest-blocks",
       "wgmma-128-few-blocks",
       "wgmma-128-three-parts",
       "wgmma-128-two-parts",
@@ -435,6 +436,7 @@ inline const char* rule_id(int rule) {
       "wgmma-256-few-blocks",
       "wgmma-half-wave",
       "wgmma-half-wave-192",
+      "wgmma-less-empty-one-wave",
       "wgmma-less-empty",
       "wgmma-256-half-wave",
       "wgmma-one-wave-128",
@@ -1313,76 +1315,84 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       rule = 153;
       return 44;
     }
-    if (M <= 128 && quarter_wave) {  // wgmma-128-few-blocks
+    if (M <= 128 && blocks_128 * 8 <= num_sms) {  // wgmma-128-fewest-blocks
       rule = 154;
+      return 41;
+    }
+    if (M <= 128 && quarter_wave) {  // wgmma-128-few-blocks
+      rule = 155;
       return 48;
     }
     if (M <= 128 && blocks_128 * 4 <= num_sms) {  // wgmma-128-three-parts
-      rule = 155;
+      rule = 156;
       return 47;
     }
     if (M <= 128 && blocks_128 * 2 <= num_sms) {  // wgmma-128-two-parts
-      rule = 156;
+      rule = 157;
       return 46;
     }
     if (M <= 128 && blocks_192 * 2 <= num_sms && blocks_192 * 8 >= num_sms * 3) {  // wgmma-128-two-wide-parts
-      rule = 157;
+      rule = 158;
       return 50;
     }
     if (M <= 128 && blocks_128 <= num_sms) {  // wgmma-128-one-wave
-      rule = 158;
+      rule = 159;
       return 45;
     }
     if (M <= 128) {  // wgmma-128-rest
-      rule = 159;
+      rule = 160;
       return 50;
     }
     if (M <= 256 && tiles_128 * 4 <= num_sms) {  // wgmma-256-few-blocks
-      rule = 160;
+      rule = 161;
       return 40;
     }
     if (tiles_128 * 2 <= num_sms) {  // wgmma-half-wave
-      rule = 161;
+      rule = 162;
       return 46;
     }
     if (tiles_128x192 * 2 <= num_sms) {  // wgmma-half-wave-192
-      rule = 162;
+      rule = 163;
       return 50;
     }
+    if (M >= 257 && tiles_192 * 4 < tiles_256 * 5 && tiles_192 * 2 > num_sms && tiles_128 <= num_sms) {  // wgmma-less-empty-one-wave
+      rule = 164;
+      return 45;
+    }
     if (M >= 129 && tiles_192 * 4 < tiles_256 * 5) {  // wgmma-less-empty
-      rule = 163;
+      rule = 165;
       return 31;
     }
     if (M <= 256 && tiles_256 * 2 <= num_sms) {  // wgmma-256-half-wave
-      rule = 164;
-      return 32;
-    }
-    if (M >= 257 && tiles_128 <= num_sms && K <= 8192) {  // wgmma-one-wave-128
-      rule = 165;
-      return 45;
-    }
-    if (M >= 257 && tiles_256 * 2 <= num_sms) {  // wgmma-two-parts
       rule = 166;
       return 32;
     }
-    if (M >= 257 && tiles_192 <= num_sms) {  // wgmma-one-wave-192
+    if (M >= 257 && tiles_128 <= num_sms && K <= 8192) {  // wgmma-one-wave-128
       rule = 167;
+      return 45;
+    }
+    if (M >= 257 && tiles_256 * 2 <= num_sms) {  // wgmma-two-parts
+      rule = 168;
+      return 32;
+    }
+    if (M >= 257 && tiles_192 <= num_sms) {  // wgmma-one-wave-192
+      rule = 169;
       return 31;
     }
     if (tiles_128x192 <= num_sms) {  // wgmma-one-wave-128x192
-      rule = 168;
+      rule = 170;
       return 49;
     }
     if (M >= 257 && M <= 1024 && K <= 2048 && tiles_256 > num_sms) {  // wgmma-short-k
-      rule = 169;
+      rule = 171;
       return 50;
     }
     if (M >= 257 && tiles_192 <= num_sms * 2 && tiles_256 > num_sms) {  // wgmma-two-waves-192
-      rule = 170;
+      rule = 172;
       return 31;
     }
     if (true) {  // wgmma-rest
-      rule = 171;
+      rule = 173;
       return 32;
     }
   }
