@@ -43,7 +43,8 @@ def cost_choices(family: Family, arch: Arch, engines: Collection[str], cell: Cel
     legal = [
         tile.id
         for tile in family.tiles
-        if tile.engine in engines and is_legal(arch.profile, tile) and _hopeful(tile, cell.M)
+        if tile.engine in engines and tile.model.reserve is None and is_legal(arch.profile, tile)
+        and _hopeful(tile, cell.M)
         and all(holds(family.layers[0], c, env) for c in tile.requires)
     ]  # fmt: skip
     return Choices(cell, today, rule, {name: name for name in dict.fromkeys([today, *legal])}, env)
