@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ..evaluate import Decision, decide, encode_problem, holds
-from ..ir import Arch, Family, Rule, Tile
+from ..ir import Arch, Choice, Family, Rule, Tile
 from ..resources import is_legal
 from .candidates import Choices
 from .plan import Design
@@ -40,14 +40,22 @@ def cost_choices(family: Family, arch: Arch, engines: Collection[str], cell: Cel
     rule = _last_rule(decision, family)
     if today is None or rule is None:
         return None
+    built = _named(family, arch)
     legal = [
         tile.id
         for tile in family.tiles
-        if tile.engine in engines and tile.model.reserve is None and is_legal(arch.profile, tile)
+        if tile.id in built and tile.engine in engines and is_legal(arch.profile, tile)
         and _hopeful(tile, cell.M)
         and all(holds(family.layers[0], c, env) for c in tile.requires)
     ]  # fmt: skip
     return Choices(cell, today, rule, {name: name for name in dict.fromkeys([today, *legal])}, env)
+
+
+def _named(family: Family, arch: Arch) -> set[str]:
+    """Tiles that some rule of the arch yields: others are not in its image."""
+    layers = [layer for layer in family.layers if layer.kind == "tile"]
+    outcomes = [rule.outcome for layer in layers for rule in layer.effective(arch.name)]
+    return {str(o.value) for o in outcomes if isinstance(o, Choice)}
 
 
 def _last_rule(decision: Decision, family: Family) -> Rule | None:
