@@ -18,7 +18,7 @@ from .findings import Check, NotCheckedError
 INSTRUCTIONS: Mapping[str, re.Pattern[str]] = {
     "simt": re.compile(r"FFMA|FADD|HFMA2"),
     "mma_m16n8k16": re.compile(r"HMMA\.16816"),
-    "decode": re.compile(r"HMMA\.16816|QMMA\.16832"),
+    "decode": re.compile(r"HMMA\.16816|QMMA\.16832|QGMMA"),  # by the tile: mma.sync, or wgmma where B comes by TMA
     "mma_m16n8k32": re.compile(r"QMMA\.16832|HMMA\.16816"),  # archs without 8-bit mma.sync multiply in 16 bits
     "mma_block_scaled": re.compile(r"OMMA\.SF"),
     "wgmma": re.compile(r"[HQ]GMMA"),
