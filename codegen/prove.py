@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from .costs import is_cost
-from .expr import Name
 from .ir import Claim, SpecTree
 from .prove_goals import Goal
 from .prove_single import FiresGoal
@@ -18,7 +16,7 @@ from .smt_solve import Answer, Problemset
 from .smt_space import import_z3
 
 Status: TypeAlias = Literal["proved", "counterexample", "unknown", "skipped"]
-DEFAULT_TIMEOUT = 10.0
+DEFAULT_TIMEOUT = 30.0
 ENUMERATION_SECONDS = 10.0
 """For all goals of a claim together."""
 
@@ -93,7 +91,7 @@ class Prover:
         if goal.shortcut():
             return _Outcome(goal, False, how="rules")
         self._z3 = self._z3 or import_z3()
-        has_costs = any(is_cost(Name(f.name)) for layer in goal.head.family.layers for f in layer.facts)
+        has_costs = any(rule.cost for layer in goal.head.family.layers for rule in goal.head.rules(layer))
         for local, goal.free_costs in WITH_COSTS if has_costs else PLAIN:
             query = goal.query(self._z3, local=local)
             if query is None:

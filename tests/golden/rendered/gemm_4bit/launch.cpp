@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "1124a5624b80200adf52edaabe6b4b3074f562dce85ff20e9fe9a767fe17aaa0";
+const char* const kSpecDigest = "1dbd22a048e5c9ffac9802c5382aedeba5b3296c07cc258a1960da36d32b0444";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);

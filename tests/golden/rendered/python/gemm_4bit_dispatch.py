@@ -78,6 +78,40 @@ RULES = (
     "shared-very-tall",
     "shared-few-blocks",
     "shared-rest",
+    "engine-nf4-d8-k3-c1",
+    "engine-nf4-d8-k3-c2",
+    "engine-nf4-d8-k4-c1",
+    "engine-nf4-d8-k4-c2",
+    "engine-nf4-d8-k8-c1",
+    "engine-nf4-d8-k8-c2",
+    "engine-nf4-d8-k14-c2",
+    "engine-nf4-d8-k14-c4",
+    "engine-nf4-d16-k2-c2",
+    "engine-nf4-d16-k3-c1",
+    "engine-nf4-d16-k3-c2",
+    "engine-nf4-d16-k7-c4",
+    "engine-nf4-d16-k7-c8",
+    "engine-nf4-d16-k8-c1",
+    "engine-nf4-d16-k8-c2",
+    "engine-nf4-w192x128-64-s2",
+    "engine-nf4-w256x128-64-s2",
+    "engine-nf4-w32x64-128-s4",
+    "engine-nf4-w32x128-128",
+    "engine-nf4-w32x128-128-s2",
+    "engine-nf4-w32x128-128-s3",
+    "engine-nf4-w32x256-128-s2",
+    "engine-nf4-w32x256-128-s5",
+    "engine-nf4-w64x64-128-s4",
+    "engine-nf4-w64x128-128-s2",
+    "engine-nf4-w64x128-128-s3",
+    "engine-nf4-w64x192-128-s2",
+    "engine-nf4-w64x192-128-s4",
+    "engine-nf4-w64x256-128",
+    "engine-nf4-w128x128-128",
+    "engine-nf4-w128x128-128-s2",
+    "engine-nf4-w128x128-128-s3",
+    "engine-nf4-w128x128-128-s4",
+    "engine-nf4-w128x192-128-s2",
     "hopper-16-rows",
     "hopper-rest",
     "simt-f32",
@@ -130,6 +164,21 @@ RULES = (
     "odd-k-32x128",
     "odd-k-64x64",
     "unchanged",
+    "decode-nf4-d8-k3-c1",
+    "decode-nf4-d8-k3-c2",
+    "decode-nf4-d8-k4-c1",
+    "decode-nf4-d8-k4-c2",
+    "decode-nf4-d8-k8-c1",
+    "decode-nf4-d8-k8-c2",
+    "decode-nf4-d8-k14-c2",
+    "decode-nf4-d8-k14-c4",
+    "decode-nf4-d16-k2-c2",
+    "decode-nf4-d16-k3-c1",
+    "decode-nf4-d16-k3-c2",
+    "decode-nf4-d16-k7-c4",
+    "decode-nf4-d16-k7-c8",
+    "decode-nf4-d16-k8-c1",
+    "decode-nf4-d16-k8-c2",
     "decode-8-k1536",
     "decode-8-k2048",
     "decode-8-k3072",
@@ -146,6 +195,25 @@ RULES = (
     "decode-16-k8192",
     "decode-16-k14336",
     "decode-16-long-k",
+    "wgmma-nf4-w192x128-64-s2",
+    "wgmma-nf4-w256x128-64-s2",
+    "wgmma-nf4-w32x64-128-s4",
+    "wgmma-nf4-w32x128-128",
+    "wgmma-nf4-w32x128-128-s2",
+    "wgmma-nf4-w32x128-128-s3",
+    "wgmma-nf4-w32x256-128-s2",
+    "wgmma-nf4-w32x256-128-s5",
+    "wgmma-nf4-w64x64-128-s4",
+    "wgmma-nf4-w64x128-128-s2",
+    "wgmma-nf4-w64x128-128-s3",
+    "wgmma-nf4-w64x192-128-s2",
+    "wgmma-nf4-w64x192-128-s4",
+    "wgmma-nf4-w64x256-128",
+    "wgmma-nf4-w128x128-128",
+    "wgmma-nf4-w128x128-128-s2",
+    "wgmma-nf4-w128x128-128-s3",
+    "wgmma-nf4-w128x128-128-s4",
+    "wgmma-nf4-w128x192-128-s2",
     "wgmma-beyond-4096-rows",
     "wgmma-32-few-blocks",
     "wgmma-32-three-parts",
@@ -407,57 +475,358 @@ def decide_path(arch, K, M, N, blocksize, dtype, num_sms):
     return -1, -1
 
 
-def decide_engine(arch, K, M, N, blocksize, dtype, num_sms):
+def decide_engine(arch, K, M, N, blocksize, dtype, num_sms, quant_type):
     mma_blocks = ((M + 31) // 32) * ((N + 63) // 64)
+    cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+    cost_last_8x16 = cost_tiles_8x16 + -1
+    cost_rounds_8x16_132 = cost_last_8x16 // 132
+    cost_input = M * K // 1024
+    cost_output = M * N // 1024
+    cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
+    cost_steps = ((K + 63) // 64)
+    cost_nf4_d8_k3_c1 = 2_664_000 + 204_700 * cost_rounds_8x16_132 + 1046 * cost_input + 19_430 * cost_output + 13 * cost_outside_8x16 * cost_steps
+    cost_rounds_8x16_66 = cost_last_8x16 // 66
+    cost_nf4_d8_k3_c2 = 2_580_000 + 10_380 * cost_steps + 5472 * cost_tiles_8x16 + 6 * cost_tiles_8x16 * cost_steps + 60_570 * cost_rounds_8x16_66 + 3906 * cost_input + 15_110 * cost_output + 3 * cost_outside_8x16 * cost_steps
+    cost_nf4_d8_k4_c1 = 2_724_000 + 412_000 * cost_rounds_8x16_132 + 32_770 * cost_input + 8379 * cost_output + 8 * cost_outside_8x16 * cost_steps
+    cost_nf4_d8_k4_c2 = 2_569_000 + 7975 * cost_steps + 8418 * cost_tiles_8x16 + 31 * cost_tiles_8x16 * cost_steps + 1983 * cost_input + 4729 * cost_output
+    cost_nf4_d8_k8_c1 = 4_034_000 + 5289 * cost_tiles_8x16 + 30 * cost_tiles_8x16 * cost_steps + 143_100 * cost_rounds_8x16_132 + 11_370 * cost_input + 11_020 * cost_output + 1 * cost_outside_8x16 * cost_steps
+    cost_nf4_d8_k8_c2 = 5_096_000 + 4595 * cost_tiles_8x16 + 659_400 * cost_rounds_8x16_66 + 2208 * cost_rounds_8x16_66 * cost_steps + 12_190 * cost_input
+    cost_nf4_d8_k14_c2 = 6_046_000 + 209 * cost_steps + 1_190_000 * cost_rounds_8x16_66 + 5331 * cost_rounds_8x16_66 * cost_steps + 15_150 * cost_input + 13_920 * cost_output + 2 * cost_outside_8x16 * cost_steps
+    cost_rounds_8x16_33 = cost_last_8x16 // 33
+    cost_nf4_d8_k14_c4 = 6_099_000 + 53_100 * cost_tiles_8x16 + 15 * cost_tiles_8x16 * cost_steps + 129 * cost_rounds_8x16_33 * cost_steps + 15_700 * cost_input + 1 * cost_outside_8x16 * cost_steps
+    cost_tiles_16x16 = ((M + 15) // 16) * ((N + 15) // 16)
+    cost_last_16x16 = cost_tiles_16x16 + -1
+    cost_rounds_16x16_66 = cost_last_16x16 // 66
+    cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
+    cost_nf4_d16_k2_c2 = 2_621_000 + 3769 * cost_tiles_16x16 + 34 * cost_tiles_16x16 * cost_steps + 5566 * cost_rounds_16x16_66 * cost_steps + 14_310 * cost_input + 3741 * cost_output + 2 * cost_outside_16x16 * cost_steps
+    cost_rounds_16x16_132 = cost_last_16x16 // 132
+    cost_nf4_d16_k3_c1 = 2_860_000 + 589_400 * cost_rounds_16x16_132 + 29_100 * cost_input
+    cost_nf4_d16_k3_c2 = 2_372_000 + 15_450 * cost_steps + 7425 * cost_tiles_16x16 + 38 * cost_tiles_16x16 * cost_steps + 21_790 * cost_rounds_16x16_66 + 17_110 * cost_input
+    cost_rounds_16x16_33 = cost_last_16x16 // 33
+    cost_nf4_d16_k7_c4 = 5_641_000 + 21_650 * cost_tiles_16x16 + 10 * cost_tiles_16x16 * cost_steps + 442 * cost_rounds_16x16_33 * cost_steps + 8213 * cost_input + 31_840 * cost_output + 4 * cost_outside_16x16 * cost_steps
+    cost_rounds_16x16_16 = cost_last_16x16 // 16
+    cost_nf4_d16_k7_c8 = 6_248_000 + 9879 * cost_tiles_16x16 + 803_400 * cost_rounds_16x16_16 + 65 * cost_rounds_16x16_16 * cost_steps + 14_310 * cost_input + 1 * cost_outside_16x16 * cost_steps
+    cost_nf4_d16_k8_c1 = 3_727_000 + 5785 * cost_steps + 8504 * cost_tiles_16x16 + 20 * cost_tiles_16x16 * cost_steps + 24_010 * cost_input + 3046 * cost_output
+    cost_nf4_d16_k8_c2 = 4_024_000 + 16_740 * cost_tiles_16x16 + 33 * cost_tiles_16x16 * cost_steps + 219 * cost_rounds_16x16_66 * cost_steps + 17_030 * cost_input + 6285 * cost_output
+    cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
+    cost_last_192x128 = cost_tiles_192x128 + -1
+    cost_rounds_192x128_132 = cost_last_192x128 // 132
+    cost_shares_192x128_66 = cost_last_192x128 // 66
+    cost_weight = N * K // 1024
+    cost_outside_192x128 = M * 191 % 192 * ((N + 127) // 128)
+    cost_nf4_w192x128_64_s2 = 5_782_000 + 193_900 * cost_steps + 1040 * cost_tiles_192x128 * cost_steps + 2_427_000 * cost_rounds_192x128_132 + 74_060 * cost_rounds_192x128_132 * cost_steps + 144_300 * cost_shares_192x128_66 * cost_steps + 33 * cost_weight + 233 * cost_input + 4 * cost_outside_192x128 * cost_steps
+    cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
+    cost_last_256x128 = cost_tiles_256x128 + -1
+    cost_rounds_256x128_132 = cost_last_256x128 // 132
+    cost_shares_256x128_66 = cost_last_256x128 // 66
+    cost_nf4_w256x128_64_s2 = 6_119_000 + 268_600 * cost_steps + 1008 * cost_tiles_256x128 * cost_steps + 2_752_000 * cost_rounds_256x128_132 + 77_270 * cost_rounds_256x128_132 * cost_steps + 226_700 * cost_shares_256x128_66 * cost_steps + 57 * cost_weight + 311 * cost_input
+    cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
+    cost_last_32x64 = cost_tiles_32x64 + -1
+    cost_rounds_32x64_252 = cost_last_32x64 // 252
+    cost_late_32x64_252_63 = cost_last_32x64 + 189
+    cost_late_32x64_252_63_wholes = cost_late_32x64_252_63 // 252
+    cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+    cost_nf4_w32x64_128_s4 = 3_477_000 + 47_060 * cost_steps + 2307 * cost_tiles_32x64 + 487 * cost_tiles_32x64 * cost_steps + 962_200 * cost_rounds_32x64_252 + 33_050 * cost_rounds_32x64_252 * cost_steps + 112_300 * cost_late_32x64_252_63_wholes * cost_steps + 30 * cost_weight + 1239 * cost_input + 2 * cost_outside_32x64 * cost_steps
+    cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
+    cost_last_32x128 = cost_tiles_32x128 + -1
+    cost_rounds_32x128_132 = cost_last_32x128 // 132
+    cost_nf4_w32x128_128 = 2_035_000 + 252_900 * cost_steps + 4710 * cost_tiles_32x128 + 87 * cost_tiles_32x128 * cost_steps + 1_059_000 * cost_rounds_32x128_132 + 232_000 * cost_rounds_32x128_132 * cost_steps + 25 * cost_weight + 1560 * cost_output
+    cost_shares_32x128_66 = cost_last_32x128 // 66
+    cost_nf4_w32x128_128_s2 = 3_262_000 + 116_200 * cost_steps + 2865 * cost_tiles_32x128 + 413 * cost_tiles_32x128 * cost_steps + 916_700 * cost_rounds_32x128_132 + 18_120 * cost_rounds_32x128_132 * cost_steps + 93_390 * cost_shares_32x128_66 * cost_steps + 23 * cost_weight + 468 * cost_input + 796 * cost_output
+    cost_rounds_32x128_117 = cost_last_32x128 // 117
+    cost_late_32x128_117_39 = cost_last_32x128 + 78
+    cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 // 117
+    cost_shares_32x128_39 = cost_last_32x128 // 39
+    cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
+    cost_nf4_w32x128_128_s3 = 3_335_000 + 80_260 * cost_steps + 5846 * cost_tiles_32x128 + 521 * cost_tiles_32x128 * cost_steps + 713_700 * cost_rounds_32x128_117 + 62_620 * cost_rounds_32x128_117 * cost_steps + 99_760 * cost_late_32x128_117_39_wholes * cost_steps + 11_120 * cost_shares_32x128_39 * cost_steps + 24 * cost_weight + 350 * cost_output + 1 * cost_outside_32x128 * cost_steps
+    cost_tiles_32x256 = ((M + 31) // 32) * ((N + 255) // 256)
+    cost_last_32x256 = cost_tiles_32x256 + -1
+    cost_rounds_32x256_132 = cost_last_32x256 // 132
+    cost_late_32x256_132_66 = cost_last_32x256 + 66
+    cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 // 132
+    cost_nf4_w32x256_128_s2 = 4_123_000 + 202_600 * cost_steps + 4359 * cost_tiles_32x256 + 512 * cost_tiles_32x256 * cost_steps + 1_568_000 * cost_rounds_32x256_132 + 177_200 * cost_rounds_32x256_132 * cost_steps + 157_900 * cost_late_32x256_132_66_wholes * cost_steps + 37 * cost_weight + 192 * cost_input + 735 * cost_output
+    cost_rounds_32x256_110 = cost_last_32x256 // 110
+    cost_late_32x256_110_22 = cost_last_32x256 + 88
+    cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 // 110
+    cost_nf4_w32x256_128_s5 = 4_645_000 + 80_250 * cost_steps + 711 * cost_tiles_32x256 * cost_steps + 1_143_000 * cost_rounds_32x256_110 + 74_910 * cost_rounds_32x256_110 * cost_steps + 251_400 * cost_late_32x256_110_22_wholes * cost_steps + 45 * cost_weight + 699 * cost_input + 1558 * cost_output
+    cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
+    cost_last_64x64 = cost_tiles_64x64 + -1
+    cost_rounds_64x64_252 = cost_last_64x64 // 252
+    cost_late_64x64_252_63 = cost_last_64x64 + 189
+    cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 // 252
+    cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
+    cost_nf4_w64x64_128_s4 = 3_804_000 + 47_050 * cost_steps + 3157 * cost_tiles_64x64 + 706 * cost_tiles_64x64 * cost_steps + 1_725_000 * cost_rounds_64x64_252 + 26_810 * cost_rounds_64x64_252 * cost_steps + 124_900 * cost_late_64x64_252_63_wholes * cost_steps + 31 * cost_weight + 832 * cost_input + 8 * cost_outside_64x64 * cost_steps
+    cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
+    cost_last_64x128 = cost_tiles_64x128 + -1
+    cost_rounds_64x128_132 = cost_last_64x128 // 132
+    cost_shares_64x128_66 = cost_last_64x128 // 66
+    cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
+    cost_nf4_w64x128_128_s2 = 3_582_000 + 133_100 * cost_steps + 1577 * cost_tiles_64x128 + 669 * cost_tiles_64x128 * cost_steps + 883_800 * cost_rounds_64x128_132 + 27_270 * cost_rounds_64x128_132 * cost_steps + 98_140 * cost_shares_64x128_66 * cost_steps + 9 * cost_weight + 924 * cost_output + 1 * cost_outside_64x128 * cost_steps
+    cost_rounds_64x128_117 = cost_last_64x128 // 117
+    cost_late_64x128_117_39 = cost_last_64x128 + 78
+    cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 // 117
+    cost_shares_64x128_39 = cost_last_64x128 // 39
+    cost_nf4_w64x128_128_s3 = 3_901_000 + 88_010 * cost_steps + 881 * cost_tiles_64x128 * cost_steps + 2_198_000 * cost_rounds_64x128_117 + 59_510 * cost_rounds_64x128_117 * cost_steps + 119_400 * cost_late_64x128_117_39_wholes * cost_steps + 10_520 * cost_shares_64x128_39 * cost_steps
+    cost_tiles_64x192 = ((M + 63) // 64) * ((N + 191) // 192)
+    cost_last_64x192 = cost_tiles_64x192 + -1
+    cost_rounds_64x192_132 = cost_last_64x192 // 132
+    cost_shares_64x192_66 = cost_last_64x192 // 66
+    cost_nf4_w64x192_128_s2 = 4_306_000 + 181_900 * cost_steps + 8131 * cost_tiles_64x192 + 705 * cost_tiles_64x192 * cost_steps + 693_000 * cost_rounds_64x192_132 + 58_440 * cost_rounds_64x192_132 * cost_steps + 134_400 * cost_shares_64x192_66 * cost_steps + 13 * cost_weight + 132 * cost_input
+    cost_rounds_64x192_120 = cost_last_64x192 // 120
+    cost_late_64x192_120_30 = cost_last_64x192 + 90
+    cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 // 120
+    cost_nf4_w64x192_128_s4 = 4_209_000 + 98_710 * cost_steps + 5762 * cost_tiles_64x192 + 736 * cost_tiles_64x192 * cost_steps + 329_100 * cost_rounds_64x192_120 + 117_900 * cost_rounds_64x192_120 * cost_steps + 226_300 * cost_late_64x192_120_30_wholes * cost_steps + 1 * cost_weight + 447 * cost_input + 566 * cost_output
+    cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
+    cost_last_64x256 = cost_tiles_64x256 + -1
+    cost_rounds_64x256_132 = cost_last_64x256 // 132
+    cost_nf4_w64x256_128 = 2_707_000 + 504_100 * cost_steps + 11_730 * cost_tiles_64x256 + 966_300 * cost_rounds_64x256_132 + 482_400 * cost_rounds_64x256_132 * cost_steps + 35 * cost_weight + 449 * cost_output
+    cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
+    cost_last_128x128 = cost_tiles_128x128 + -1
+    cost_rounds_128x128_132 = cost_last_128x128 // 132
+    cost_nf4_w128x128_128 = 2_483_000 + 400_700 * cost_steps + 16_970 * cost_tiles_128x128 + 409_200 * cost_rounds_128x128_132 * cost_steps + 25 * cost_weight + 184 * cost_input
+    cost_late_128x128_132_66 = cost_last_128x128 + 66
+    cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 // 132
+    cost_nf4_w128x128_128_s2 = 5_071_000 + 175_900 * cost_steps + 684 * cost_tiles_128x128 * cost_steps + 2_104_000 * cost_rounds_128x128_132 + 179_600 * cost_rounds_128x128_132 * cost_steps + 145_100 * cost_late_128x128_132_66_wholes * cost_steps + 23 * cost_weight + 154 * cost_input
+    cost_rounds_128x128_117 = cost_last_128x128 // 117
+    cost_late_128x128_117_39 = cost_last_128x128 + 78
+    cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 // 117
+    cost_nf4_w128x128_128_s3 = 5_386_000 + 116_500 * cost_steps + 954 * cost_tiles_128x128 * cost_steps + 2_558_000 * cost_rounds_128x128_117 + 112_000 * cost_rounds_128x128_117 * cost_steps + 183_200 * cost_late_128x128_117_39_wholes * cost_steps + 17 * cost_weight + 130 * cost_input
+    cost_rounds_128x128_120 = cost_last_128x128 // 120
+    cost_late_128x128_120_30 = cost_last_128x128 + 90
+    cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 // 120
+    cost_shares_128x128_30 = cost_last_128x128 // 30
+    cost_nf4_w128x128_128_s4 = 4_988_000 + 88_660 * cost_steps + 884 * cost_tiles_128x128 * cost_steps + 2_428_000 * cost_rounds_128x128_120 + 83_040 * cost_rounds_128x128_120 * cost_steps + 208_700 * cost_late_128x128_120_30_wholes * cost_steps + 1465 * cost_shares_128x128_30 * cost_steps + 22 * cost_weight + 266 * cost_input
+    cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
+    cost_last_128x192 = cost_tiles_128x192 + -1
+    cost_rounds_128x192_132 = cost_last_128x192 // 132
+    cost_shares_128x192_66 = cost_last_128x192 // 66
+    cost_outside_128x192 = M * 127 % 128 * ((N + 191) // 192)
+    cost_nf4_w128x192_128_s2 = 5_698_000 + 245_900 * cost_steps + 840 * cost_tiles_128x192 * cost_steps + 2_004_000 * cost_rounds_128x192_132 + 76_790 * cost_rounds_128x192_132 * cost_steps + 194_400 * cost_shares_128x192_66 * cost_steps + 14 * cost_weight + 211 * cost_input + 1 * cost_outside_128x192 * cost_steps
+    measured_sizes = num_sms == 132 and K % 64 == 0 and blocksize != 32 and dtype != 2 and M <= 4096 and N >= 896 and N <= 128_256 and K >= 896 and K <= 28_672 and quant_type != 2
     hopper_ready = dtype != 2 and K % 64 == 0 and blocksize != 32
+    cost_nf4_d8_k3_c1_engine_nf4_1 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 or M > 8 or K > 3072)
+    cost_nf4_d8_k3_c1_engine_nf4_2 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048)
+    cost_nf4_d8_k3_c1_engine_nf4_3 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096)
+    cost_nf4_d8_k3_c1_engine_nf4_4 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
+    cost_nf4_d8_k3_c1_engine_nf4_5 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
+    cost_nf4_d8_k3_c1_engine_nf4_6 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
+    cost_nf4_d8_k3_c1_engine_nf4_7 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 or M > 8)
+    cost_nf4_d8_k3_c1_engine_nf4_8 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k3_c1_engine_nf4_9 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k3_c1_engine_nf4_10 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k3_c1_engine_nf4_11 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k3_c1_engine_nf4_12 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k3_c1_engine_nf4_13 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k3_c1_engine_nf4_14 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d8_k3_c2_engine_nf4_2 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048)
+    cost_nf4_d8_k3_c2_engine_nf4_3 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096)
+    cost_nf4_d8_k3_c2_engine_nf4_4 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
+    cost_nf4_d8_k3_c2_engine_nf4_5 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
+    cost_nf4_d8_k3_c2_engine_nf4_6 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
+    cost_nf4_d8_k3_c2_engine_nf4_7 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8)
+    cost_nf4_d8_k3_c2_engine_nf4_8 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k3_c2_engine_nf4_9 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k3_c2_engine_nf4_10 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k3_c2_engine_nf4_11 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k3_c2_engine_nf4_12 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k3_c2_engine_nf4_13 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k3_c2_engine_nf4_14 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d8_k4_c1_engine_nf4_3 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096)
+    cost_nf4_d8_k4_c1_engine_nf4_4 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
+    cost_nf4_d8_k4_c1_engine_nf4_5 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
+    cost_nf4_d8_k4_c1_engine_nf4_6 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
+    cost_nf4_d8_k4_c1_engine_nf4_7 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8)
+    cost_nf4_d8_k4_c1_engine_nf4_8 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k4_c1_engine_nf4_9 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k4_c1_engine_nf4_10 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k4_c1_engine_nf4_11 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k4_c1_engine_nf4_12 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k4_c1_engine_nf4_13 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k4_c1_engine_nf4_14 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d8_k4_c2_engine_nf4_4 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
+    cost_nf4_d8_k4_c2_engine_nf4_5 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
+    cost_nf4_d8_k4_c2_engine_nf4_6 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
+    cost_nf4_d8_k4_c2_engine_nf4_7 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8)
+    cost_nf4_d8_k4_c2_engine_nf4_8 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k4_c2_engine_nf4_9 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k4_c2_engine_nf4_10 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k4_c2_engine_nf4_11 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k4_c2_engine_nf4_12 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k4_c2_engine_nf4_13 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k4_c2_engine_nf4_14 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d8_k8_c1_engine_nf4_5 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
+    cost_nf4_d8_k8_c1_engine_nf4_6 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
+    cost_nf4_d8_k8_c1_engine_nf4_7 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8)
+    cost_nf4_d8_k8_c1_engine_nf4_8 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k8_c1_engine_nf4_9 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k8_c1_engine_nf4_10 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k8_c1_engine_nf4_11 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k8_c1_engine_nf4_12 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k8_c1_engine_nf4_13 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k8_c1_engine_nf4_14 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d8_k8_c2_engine_nf4_6 = (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
+    cost_nf4_d8_k8_c2_engine_nf4_7 = (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8)
+    cost_nf4_d8_k8_c2_engine_nf4_8 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k8_c2_engine_nf4_9 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k8_c2_engine_nf4_10 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k8_c2_engine_nf4_11 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k8_c2_engine_nf4_12 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k8_c2_engine_nf4_13 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k8_c2_engine_nf4_14 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d8_k14_c2_engine_nf4_7 = (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8)
+    cost_nf4_d8_k14_c2_engine_nf4_8 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k14_c2_engine_nf4_9 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k14_c2_engine_nf4_10 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k14_c2_engine_nf4_11 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k14_c2_engine_nf4_12 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k14_c2_engine_nf4_13 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k14_c2_engine_nf4_14 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d8_k14_c4_engine_nf4_8 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k14_c4_engine_nf4_9 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k14_c4_engine_nf4_10 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k14_c4_engine_nf4_11 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k14_c4_engine_nf4_12 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k14_c4_engine_nf4_13 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k14_c4_engine_nf4_14 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d16_k2_c2_engine_nf4_9 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d16_k2_c2_engine_nf4_10 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d16_k2_c2_engine_nf4_11 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d16_k2_c2_engine_nf4_12 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d16_k2_c2_engine_nf4_13 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d16_k2_c2_engine_nf4_14 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d16_k3_c1_engine_nf4_10 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d16_k3_c1_engine_nf4_11 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d16_k3_c1_engine_nf4_12 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d16_k3_c1_engine_nf4_13 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d16_k3_c1_engine_nf4_14 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d16_k3_c2_engine_nf4_11 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d16_k3_c2_engine_nf4_12 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d16_k3_c2_engine_nf4_13 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d16_k3_c2_engine_nf4_14 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d16_k7_c4_engine_nf4_12 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d16_k7_c4_engine_nf4_13 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d16_k7_c4_engine_nf4_14 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d16_k7_c8_engine_nf4_13 = (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d16_k7_c8_engine_nf4_14 = (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d16_k8_c1_engine_nf4_14 = (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    # measured
+    if arch in ("sm90", ):
+        if measured_sizes and M <= 8 and K <= 1536 and cost_nf4_d8_k3_c1_engine_nf4_1 and cost_nf4_d8_k3_c1_engine_nf4_2 and cost_nf4_d8_k3_c1_engine_nf4_3 and cost_nf4_d8_k3_c1_engine_nf4_4 and cost_nf4_d8_k3_c1_engine_nf4_5 and cost_nf4_d8_k3_c1_engine_nf4_6 and cost_nf4_d8_k3_c1_engine_nf4_7 and cost_nf4_d8_k3_c1_engine_nf4_8 and cost_nf4_d8_k3_c1_engine_nf4_9 and cost_nf4_d8_k3_c1_engine_nf4_10 and cost_nf4_d8_k3_c1_engine_nf4_11 and cost_nf4_d8_k3_c1_engine_nf4_12 and cost_nf4_d8_k3_c1_engine_nf4_13 and cost_nf4_d8_k3_c1_engine_nf4_14 and cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k3-c1
+            return 2, 72
+        if measured_sizes and M <= 8 and K <= 3072 and cost_nf4_d8_k3_c2_engine_nf4_2 and cost_nf4_d8_k3_c2_engine_nf4_3 and cost_nf4_d8_k3_c2_engine_nf4_4 and cost_nf4_d8_k3_c2_engine_nf4_5 and cost_nf4_d8_k3_c2_engine_nf4_6 and cost_nf4_d8_k3_c2_engine_nf4_7 and cost_nf4_d8_k3_c2_engine_nf4_8 and cost_nf4_d8_k3_c2_engine_nf4_9 and cost_nf4_d8_k3_c2_engine_nf4_10 and cost_nf4_d8_k3_c2_engine_nf4_11 and cost_nf4_d8_k3_c2_engine_nf4_12 and cost_nf4_d8_k3_c2_engine_nf4_13 and cost_nf4_d8_k3_c2_engine_nf4_14 and cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k3-c2
+            return 2, 73
+        if measured_sizes and M <= 8 and K <= 2048 and cost_nf4_d8_k4_c1_engine_nf4_3 and cost_nf4_d8_k4_c1_engine_nf4_4 and cost_nf4_d8_k4_c1_engine_nf4_5 and cost_nf4_d8_k4_c1_engine_nf4_6 and cost_nf4_d8_k4_c1_engine_nf4_7 and cost_nf4_d8_k4_c1_engine_nf4_8 and cost_nf4_d8_k4_c1_engine_nf4_9 and cost_nf4_d8_k4_c1_engine_nf4_10 and cost_nf4_d8_k4_c1_engine_nf4_11 and cost_nf4_d8_k4_c1_engine_nf4_12 and cost_nf4_d8_k4_c1_engine_nf4_13 and cost_nf4_d8_k4_c1_engine_nf4_14 and cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k4-c1
+            return 2, 74
+        if measured_sizes and M <= 8 and K <= 4096 and cost_nf4_d8_k4_c2_engine_nf4_4 and cost_nf4_d8_k4_c2_engine_nf4_5 and cost_nf4_d8_k4_c2_engine_nf4_6 and cost_nf4_d8_k4_c2_engine_nf4_7 and cost_nf4_d8_k4_c2_engine_nf4_8 and cost_nf4_d8_k4_c2_engine_nf4_9 and cost_nf4_d8_k4_c2_engine_nf4_10 and cost_nf4_d8_k4_c2_engine_nf4_11 and cost_nf4_d8_k4_c2_engine_nf4_12 and cost_nf4_d8_k4_c2_engine_nf4_13 and cost_nf4_d8_k4_c2_engine_nf4_14 and cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k4-c2
+            return 2, 75
+        if measured_sizes and M <= 8 and K <= 4096 and cost_nf4_d8_k8_c1_engine_nf4_5 and cost_nf4_d8_k8_c1_engine_nf4_6 and cost_nf4_d8_k8_c1_engine_nf4_7 and cost_nf4_d8_k8_c1_engine_nf4_8 and cost_nf4_d8_k8_c1_engine_nf4_9 and cost_nf4_d8_k8_c1_engine_nf4_10 and cost_nf4_d8_k8_c1_engine_nf4_11 and cost_nf4_d8_k8_c1_engine_nf4_12 and cost_nf4_d8_k8_c1_engine_nf4_13 and cost_nf4_d8_k8_c1_engine_nf4_14 and cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k8-c1
+            return 2, 76
+        if measured_sizes and M <= 8 and K <= 8192 and cost_nf4_d8_k8_c2_engine_nf4_6 and cost_nf4_d8_k8_c2_engine_nf4_7 and cost_nf4_d8_k8_c2_engine_nf4_8 and cost_nf4_d8_k8_c2_engine_nf4_9 and cost_nf4_d8_k8_c2_engine_nf4_10 and cost_nf4_d8_k8_c2_engine_nf4_11 and cost_nf4_d8_k8_c2_engine_nf4_12 and cost_nf4_d8_k8_c2_engine_nf4_13 and cost_nf4_d8_k8_c2_engine_nf4_14 and cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k8-c2
+            return 2, 77
+        if measured_sizes and M <= 8 and K <= 14_336 and cost_nf4_d8_k14_c2_engine_nf4_7 and cost_nf4_d8_k14_c2_engine_nf4_8 and cost_nf4_d8_k14_c2_engine_nf4_9 and cost_nf4_d8_k14_c2_engine_nf4_10 and cost_nf4_d8_k14_c2_engine_nf4_11 and cost_nf4_d8_k14_c2_engine_nf4_12 and cost_nf4_d8_k14_c2_engine_nf4_13 and cost_nf4_d8_k14_c2_engine_nf4_14 and cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k14-c2
+            return 2, 78
+        if measured_sizes and M <= 8 and cost_nf4_d8_k14_c4_engine_nf4_8 and cost_nf4_d8_k14_c4_engine_nf4_9 and cost_nf4_d8_k14_c4_engine_nf4_10 and cost_nf4_d8_k14_c4_engine_nf4_11 and cost_nf4_d8_k14_c4_engine_nf4_12 and cost_nf4_d8_k14_c4_engine_nf4_13 and cost_nf4_d8_k14_c4_engine_nf4_14 and cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k14-c4
+            return 2, 79
+        if measured_sizes and M <= 16 and K <= 2048 and cost_nf4_d16_k2_c2_engine_nf4_9 and cost_nf4_d16_k2_c2_engine_nf4_10 and cost_nf4_d16_k2_c2_engine_nf4_11 and cost_nf4_d16_k2_c2_engine_nf4_12 and cost_nf4_d16_k2_c2_engine_nf4_13 and cost_nf4_d16_k2_c2_engine_nf4_14 and cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k2-c2
+            return 2, 80
+        if measured_sizes and M <= 16 and K <= 1536 and cost_nf4_d16_k3_c1_engine_nf4_10 and cost_nf4_d16_k3_c1_engine_nf4_11 and cost_nf4_d16_k3_c1_engine_nf4_12 and cost_nf4_d16_k3_c1_engine_nf4_13 and cost_nf4_d16_k3_c1_engine_nf4_14 and cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k3-c1
+            return 2, 81
+        if measured_sizes and M <= 16 and K <= 3072 and cost_nf4_d16_k3_c2_engine_nf4_11 and cost_nf4_d16_k3_c2_engine_nf4_12 and cost_nf4_d16_k3_c2_engine_nf4_13 and cost_nf4_d16_k3_c2_engine_nf4_14 and cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k3-c2
+            return 2, 82
+        if measured_sizes and M <= 16 and K <= 14_336 and cost_nf4_d16_k7_c4_engine_nf4_12 and cost_nf4_d16_k7_c4_engine_nf4_13 and cost_nf4_d16_k7_c4_engine_nf4_14 and cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k7-c4
+            return 2, 83
+        if measured_sizes and M <= 16 and cost_nf4_d16_k7_c8_engine_nf4_13 and cost_nf4_d16_k7_c8_engine_nf4_14 and cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k7-c8
+            return 2, 84
+        if measured_sizes and M <= 16 and K <= 4096 and cost_nf4_d16_k8_c1_engine_nf4_14 and cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k8-c1
+            return 2, 85
+        if measured_sizes and M <= 16 and K <= 8192 and cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k8-c2
+            return 2, 86
+        if measured_sizes and cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w192x128-64-s2
+            return 3, 87
+        if measured_sizes and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w256x128-64-s2
+            return 3, 88
+        if measured_sizes and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x64-128-s4
+            return 3, 89
+        if measured_sizes and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x128-128
+            return 3, 90
+        if measured_sizes and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x128-128-s2
+            return 3, 91
+        if measured_sizes and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x128-128-s3
+            return 3, 92
+        if measured_sizes and cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x256-128-s2
+            return 3, 93
+        if measured_sizes and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x256-128-s5
+            return 3, 94
+        if measured_sizes and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x64-128-s4
+            return 3, 95
+        if measured_sizes and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x128-128-s2
+            return 3, 96
+        if measured_sizes and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x128-128-s3
+            return 3, 97
+        if measured_sizes and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x192-128-s2
+            return 3, 98
+        if measured_sizes and cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x192-128-s4
+            return 3, 99
+        if measured_sizes and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x256-128
+            return 3, 100
+        if measured_sizes and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128
+            return 3, 101
+        if measured_sizes and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128-s2
+            return 3, 102
+        if measured_sizes and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128-s3
+            return 3, 103
+        if measured_sizes and cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128-s4
+            return 3, 104
+        if measured_sizes:  # engine-nf4-w128x192-128-s2
+            return 3, 105
     # hopper
     if arch in ("sm90", ):
         if hopper_ready and M <= 16 and K <= 28_672:  # hopper-16-rows
-            return 2, 72
+            return 2, 106
         if hopper_ready:  # hopper-rest
-            return 3, 73
+            return 3, 107
     # simt-first
     if True:
         if dtype == 2:  # simt-f32
-            return 0, 74
+            return 0, 108
         if M <= 3:  # simt-three-rows
-            return 0, 75
+            return 0, 109
     # high-bandwidth-m4
     if arch in ("sm86", "sm89", "sm120", ):
         if M == 4 and num_sms >= 48:  # simt-high-bandwidth-m4
-            return 0, 76
+            return 0, 110
     # undersubscribed
     if True:
         if M <= 8 and mma_blocks * 3 <= num_sms * 2:  # simt-two-thirds-wave
-            return 0, 77
+            return 0, 111
     # undersubscribed-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if M == 4 and mma_blocks <= num_sms:  # simt-hbm-m4
-            return 0, 78
+            return 0, 112
     # wide-n-sm89
     if arch in ("sm89", ):
         if M <= 6 and mma_blocks >= num_sms and num_sms >= 60:  # simt-wide-n-sm89
-            return 0, 79
+            return 0, 113
     # wide-n
     if arch in ("sm120", "sm121", ):
         if M <= 6 and mma_blocks >= num_sms and num_sms >= 48:  # simt-wide-n
-            return 0, 80
+            return 0, 114
     # tall-k
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if K > N and M <= 17 and mma_blocks * 3 < num_sms:  # simt-tall-k
-            return 0, 81
+            return 0, 115
     # simt-last
     if True:
         if M <= 16 and mma_blocks * 4 <= num_sms:  # simt-quarter-wave
-            return 0, 82
+            return 0, 116
         if M <= 32 and mma_blocks * 8 <= num_sms:  # simt-eighth-wave
-            return 0, 83
+            return 0, 117
         if K % 64 != 0:  # simt-k-tail
-            return 0, 84
+            return 0, 118
     # default
     if True:
         if True:  # mma
-            return 1, 85
+            return 1, 119
     return -1, -1
 
 
@@ -465,13 +834,13 @@ def decide_simt_tile(arch, M):
     # rows
     if True:
         if M <= 1:  # simt-rows-1
-            return 0, 86
+            return 0, 120
         if M <= 2:  # simt-rows-2
-            return 1, 87
+            return 1, 121
         if M <= 4:  # simt-rows-4
-            return 2, 88
+            return 2, 122
         if True:  # simt-rows-8
-            return 3, 89
+            return 3, 123
     return -1, -1
 
 
@@ -491,29 +860,29 @@ def decide_tile_m(arch, K, M, N, num_sms):
     # short
     if True:
         if M < 48 and not extra_row_busy:  # m32-short
-            return 0, 90
+            return 0, 124
         if M <= 128 and not extra_row_adequate and blocks_32x64 >= num_sms * 2 and less_rows_by_32:  # m32-less-padding
-            return 0, 91
+            return 0, 125
     # raise-sm86
     if arch in ("sm86", ):
         if prefer_64 and num_sms <= 72 and K >= N and not half_tail and blocks_128x128 * 2 >= num_sms:  # m128-sm86
-            return 2, 92
+            return 2, 126
     # lower-sm120
     if arch in ("sm120", "sm121", ):
         if prefer_64 and num_sms >= 150 and blocks_64x64 < num_sms:  # m32-below-wave-150-sms
-            return 0, 93
+            return 0, 127
     # lower-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if prefer_64 and blocks_64x64 < num_sms // 2:  # m32-below-half-wave-hbm
-            return 0, 94
+            return 0, 128
     # rest
     if True:
         if prefer_64 and wide and N * K < 4_194_304 and blocks_32x64 >= num_sms:  # m32-small-wide
-            return 0, 95
+            return 0, 129
         if prefer_64:  # m64
-            return 1, 96
+            return 1, 130
         if True:  # m128
-            return 2, 97
+            return 2, 131
     return -1, -1
 
 
@@ -535,67 +904,67 @@ def decide_tile(arch, K, M, N, num_sms, tile_m):
     # mt32-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if tile_m == 32 and blocks_32x256 * 4 >= num_sms * 3 and blocks_32x256 <= num_sms:  # mt32-hbm-one-wide-wave
-            return 12, 98
+            return 12, 132
         if tile_m == 32:  # mt32-hbm
-            return 10, 99
+            return 10, 133
     # mt32-over-wave-sm86
     if arch in ("sm86", ):
         if over_wave_32x64 and m32 >= 3 and two_waves_32x128:  # mt32-over-wave-wide-sm86
-            return 5, 100
+            return 5, 134
     # mt32-over-wave
     if arch in ("sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if over_wave_32x64 and m32 >= 3 and two_waves_32x128 and K * 3 <= N:  # mt32-over-wave-three-times-wide
-            return 5, 101
+            return 5, 135
     # mt32-over-wave-rest
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if over_wave_32x64 and m32 >= 2:  # mt32-over-wave
-            return 4, 102
+            return 4, 136
         if over_wave_32x64 and blocks_32x64 < num_sms + num_sms // 5:  # mt32-just-over-wave
-            return 4, 103
+            return 4, 137
     # mt32-three-waves-sm86
     if arch in ("sm86", ):
         if tile_m == 32 and m32 == 1 and blocks_32x64 > num_sms * 3:  # mt32-three-waves-sm86
-            return 5, 104
+            return 5, 138
     # mt32-64x32
     if arch in ("sm86", "sm87", "sm89", "sm110", "unknown", ):
         if tile_m == 32 and blocks_64x32 <= num_sms:  # mt32-as-64x32
-            return 13, 105
+            return 13, 139
     # mt32-64x32-sm120
     if arch in ("sm120", "sm121", ):
         if tile_m == 32 and num_sms < 150 and blocks_64x32 <= num_sms:  # mt32-as-64x32-below-150-sms
-            return 13, 106
+            return 13, 140
     # mt32-rest
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 32 and blocks_32x128 * 3 >= num_sms * 2:  # mt32-two-thirds-wave
-            return 11, 107
+            return 11, 141
         if tile_m == 32:  # mt32
-            return 10, 108
+            return 10, 142
         if tile_m == 64 and K * 2 < N and num_sms >= 60 and quarter_to_three_quarters:  # mt64-quarter-to-three-quarter-wave
-            return 10, 109
+            return 10, 143
     # mt64-sm90
     if arch in ("sm90", ):
         if tile_m == 64:  # mt64-sm90
-            return 6, 110
+            return 6, 144
     # mt64-below-wave-tall
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 64 and blocks_64x128 < num_sms and K >= N:  # mt64-below-wave-tall
-            return 14, 111
+            return 14, 145
     # mt64-rest
     if arch in ("sm80", "sm86", "sm87", "sm89", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 64 and blocks_64x128 < num_sms:  # mt64-below-wave
-            return 6, 112
+            return 6, 146
         if tile_m == 64:  # mt64
-            return 7, 113
+            return 7, 147
     # mt128-sm86
     if arch in ("sm86", ):
         if num_sms <= 72 and blocks_128x128 >= num_sms // 2:  # mt128-half-wave-up-to-72-sms
-            return 9, 114
+            return 9, 148
     # mt128
     if True:
         if blocks_128x128 >= num_sms:  # mt128-one-wave
-            return 9, 115
+            return 9, 149
         if True:  # mt128-below-wave
-            return 8, 116
+            return 8, 150
     return -1, -1
 
 
@@ -604,68 +973,237 @@ def decide_repair(arch, K, tile, tile_kc, tile_mt, tile_nt):
     # blackwell-datacenter
     if arch in ("sm100", "sm103", "sm107", ):
         if odd_k:  # odd-k-sm100
-            return 8, 117
+            return 8, 151
     # hbm
     if arch in ("sm80", "sm90", ):
         if odd_k:  # odd-k-hbm
-            return 6, 118
+            return 6, 152
     # non-hbm
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if odd_k and tile_nt == 32:  # odd-k-64x32
-            return 6, 119
+            return 6, 153
         if odd_k and tile_mt == 32 and tile_nt == 64:  # odd-k-32x64
-            return 4, 120
+            return 4, 154
         if odd_k and tile_mt == 32:  # odd-k-32x128
-            return 5, 121
+            return 5, 155
         if odd_k:  # odd-k-64x64
-            return 6, 122
+            return 6, 156
     # unchanged
     if True:
         if True:  # unchanged
-            return tile, 123
+            return tile, 157
     return -1, -1
 
 
-def decide_decode_tile(arch, K, M, N, num_sms):
+def decide_decode_tile(arch, K, M, N, blocksize, dtype, num_sms, quant_type):
     blocks_64 = ((N + 63) // 64)
+    cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+    cost_last_8x16 = cost_tiles_8x16 + -1
+    cost_rounds_8x16_132 = cost_last_8x16 // 132
+    cost_input = M * K // 1024
+    cost_output = M * N // 1024
+    cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
+    cost_steps = ((K + 63) // 64)
+    cost_nf4_d8_k3_c1 = 2_664_000 + 204_700 * cost_rounds_8x16_132 + 1046 * cost_input + 19_430 * cost_output + 13 * cost_outside_8x16 * cost_steps
+    cost_rounds_8x16_66 = cost_last_8x16 // 66
+    cost_nf4_d8_k3_c2 = 2_580_000 + 10_380 * cost_steps + 5472 * cost_tiles_8x16 + 6 * cost_tiles_8x16 * cost_steps + 60_570 * cost_rounds_8x16_66 + 3906 * cost_input + 15_110 * cost_output + 3 * cost_outside_8x16 * cost_steps
+    cost_nf4_d8_k4_c1 = 2_724_000 + 412_000 * cost_rounds_8x16_132 + 32_770 * cost_input + 8379 * cost_output + 8 * cost_outside_8x16 * cost_steps
+    cost_nf4_d8_k4_c2 = 2_569_000 + 7975 * cost_steps + 8418 * cost_tiles_8x16 + 31 * cost_tiles_8x16 * cost_steps + 1983 * cost_input + 4729 * cost_output
+    cost_nf4_d8_k8_c1 = 4_034_000 + 5289 * cost_tiles_8x16 + 30 * cost_tiles_8x16 * cost_steps + 143_100 * cost_rounds_8x16_132 + 11_370 * cost_input + 11_020 * cost_output + 1 * cost_outside_8x16 * cost_steps
+    cost_nf4_d8_k8_c2 = 5_096_000 + 4595 * cost_tiles_8x16 + 659_400 * cost_rounds_8x16_66 + 2208 * cost_rounds_8x16_66 * cost_steps + 12_190 * cost_input
+    cost_nf4_d8_k14_c2 = 6_046_000 + 209 * cost_steps + 1_190_000 * cost_rounds_8x16_66 + 5331 * cost_rounds_8x16_66 * cost_steps + 15_150 * cost_input + 13_920 * cost_output + 2 * cost_outside_8x16 * cost_steps
+    cost_rounds_8x16_33 = cost_last_8x16 // 33
+    cost_nf4_d8_k14_c4 = 6_099_000 + 53_100 * cost_tiles_8x16 + 15 * cost_tiles_8x16 * cost_steps + 129 * cost_rounds_8x16_33 * cost_steps + 15_700 * cost_input + 1 * cost_outside_8x16 * cost_steps
+    cost_tiles_16x16 = ((M + 15) // 16) * ((N + 15) // 16)
+    cost_last_16x16 = cost_tiles_16x16 + -1
+    cost_rounds_16x16_66 = cost_last_16x16 // 66
+    cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
+    cost_nf4_d16_k2_c2 = 2_621_000 + 3769 * cost_tiles_16x16 + 34 * cost_tiles_16x16 * cost_steps + 5566 * cost_rounds_16x16_66 * cost_steps + 14_310 * cost_input + 3741 * cost_output + 2 * cost_outside_16x16 * cost_steps
+    cost_rounds_16x16_132 = cost_last_16x16 // 132
+    cost_nf4_d16_k3_c1 = 2_860_000 + 589_400 * cost_rounds_16x16_132 + 29_100 * cost_input
+    cost_nf4_d16_k3_c2 = 2_372_000 + 15_450 * cost_steps + 7425 * cost_tiles_16x16 + 38 * cost_tiles_16x16 * cost_steps + 21_790 * cost_rounds_16x16_66 + 17_110 * cost_input
+    cost_rounds_16x16_33 = cost_last_16x16 // 33
+    cost_nf4_d16_k7_c4 = 5_641_000 + 21_650 * cost_tiles_16x16 + 10 * cost_tiles_16x16 * cost_steps + 442 * cost_rounds_16x16_33 * cost_steps + 8213 * cost_input + 31_840 * cost_output + 4 * cost_outside_16x16 * cost_steps
+    cost_rounds_16x16_16 = cost_last_16x16 // 16
+    cost_nf4_d16_k7_c8 = 6_248_000 + 9879 * cost_tiles_16x16 + 803_400 * cost_rounds_16x16_16 + 65 * cost_rounds_16x16_16 * cost_steps + 14_310 * cost_input + 1 * cost_outside_16x16 * cost_steps
+    cost_nf4_d16_k8_c1 = 3_727_000 + 5785 * cost_steps + 8504 * cost_tiles_16x16 + 20 * cost_tiles_16x16 * cost_steps + 24_010 * cost_input + 3046 * cost_output
+    cost_nf4_d16_k8_c2 = 4_024_000 + 16_740 * cost_tiles_16x16 + 33 * cost_tiles_16x16 * cost_steps + 219 * cost_rounds_16x16_66 * cost_steps + 17_030 * cost_input + 6285 * cost_output
+    measured_sizes = num_sms == 132 and K % 64 == 0 and blocksize != 32 and dtype != 2 and M <= 4096 and N >= 896 and N <= 128_256 and K >= 896 and K <= 28_672 and quant_type != 2
+    cost_nf4_d8_k3_c1_decode_nf4_1 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 or M > 8 or K > 3072)
+    cost_nf4_d8_k3_c1_decode_nf4_2 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048)
+    cost_nf4_d8_k3_c1_decode_nf4_3 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096)
+    cost_nf4_d8_k3_c1_decode_nf4_4 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
+    cost_nf4_d8_k3_c1_decode_nf4_5 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
+    cost_nf4_d8_k3_c1_decode_nf4_6 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
+    cost_nf4_d8_k3_c1_decode_nf4_7 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 or M > 8)
+    cost_nf4_d8_k3_c1_decode_nf4_8 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k3_c1_decode_nf4_9 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k3_c1_decode_nf4_10 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k3_c1_decode_nf4_11 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k3_c1_decode_nf4_12 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k3_c1_decode_nf4_13 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k3_c1_decode_nf4_14 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d8_k3_c2_decode_nf4_2 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048)
+    cost_nf4_d8_k3_c2_decode_nf4_3 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096)
+    cost_nf4_d8_k3_c2_decode_nf4_4 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
+    cost_nf4_d8_k3_c2_decode_nf4_5 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
+    cost_nf4_d8_k3_c2_decode_nf4_6 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
+    cost_nf4_d8_k3_c2_decode_nf4_7 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8)
+    cost_nf4_d8_k3_c2_decode_nf4_8 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k3_c2_decode_nf4_9 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k3_c2_decode_nf4_10 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k3_c2_decode_nf4_11 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k3_c2_decode_nf4_12 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k3_c2_decode_nf4_13 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k3_c2_decode_nf4_14 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d8_k4_c1_decode_nf4_3 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096)
+    cost_nf4_d8_k4_c1_decode_nf4_4 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
+    cost_nf4_d8_k4_c1_decode_nf4_5 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
+    cost_nf4_d8_k4_c1_decode_nf4_6 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
+    cost_nf4_d8_k4_c1_decode_nf4_7 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8)
+    cost_nf4_d8_k4_c1_decode_nf4_8 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k4_c1_decode_nf4_9 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k4_c1_decode_nf4_10 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k4_c1_decode_nf4_11 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k4_c1_decode_nf4_12 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k4_c1_decode_nf4_13 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k4_c1_decode_nf4_14 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d8_k4_c2_decode_nf4_4 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
+    cost_nf4_d8_k4_c2_decode_nf4_5 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
+    cost_nf4_d8_k4_c2_decode_nf4_6 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
+    cost_nf4_d8_k4_c2_decode_nf4_7 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8)
+    cost_nf4_d8_k4_c2_decode_nf4_8 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k4_c2_decode_nf4_9 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k4_c2_decode_nf4_10 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k4_c2_decode_nf4_11 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k4_c2_decode_nf4_12 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k4_c2_decode_nf4_13 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k4_c2_decode_nf4_14 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d8_k8_c1_decode_nf4_5 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
+    cost_nf4_d8_k8_c1_decode_nf4_6 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
+    cost_nf4_d8_k8_c1_decode_nf4_7 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8)
+    cost_nf4_d8_k8_c1_decode_nf4_8 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k8_c1_decode_nf4_9 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k8_c1_decode_nf4_10 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k8_c1_decode_nf4_11 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k8_c1_decode_nf4_12 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k8_c1_decode_nf4_13 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k8_c1_decode_nf4_14 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d8_k8_c2_decode_nf4_6 = (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
+    cost_nf4_d8_k8_c2_decode_nf4_7 = (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8)
+    cost_nf4_d8_k8_c2_decode_nf4_8 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k8_c2_decode_nf4_9 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k8_c2_decode_nf4_10 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k8_c2_decode_nf4_11 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k8_c2_decode_nf4_12 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k8_c2_decode_nf4_13 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k8_c2_decode_nf4_14 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d8_k14_c2_decode_nf4_7 = (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8)
+    cost_nf4_d8_k14_c2_decode_nf4_8 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k14_c2_decode_nf4_9 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k14_c2_decode_nf4_10 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k14_c2_decode_nf4_11 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k14_c2_decode_nf4_12 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k14_c2_decode_nf4_13 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k14_c2_decode_nf4_14 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d8_k14_c4_decode_nf4_8 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
+    cost_nf4_d8_k14_c4_decode_nf4_9 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d8_k14_c4_decode_nf4_10 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d8_k14_c4_decode_nf4_11 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d8_k14_c4_decode_nf4_12 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d8_k14_c4_decode_nf4_13 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d8_k14_c4_decode_nf4_14 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d16_k2_c2_decode_nf4_9 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
+    cost_nf4_d16_k2_c2_decode_nf4_10 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d16_k2_c2_decode_nf4_11 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d16_k2_c2_decode_nf4_12 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d16_k2_c2_decode_nf4_13 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d16_k2_c2_decode_nf4_14 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d16_k3_c1_decode_nf4_10 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
+    cost_nf4_d16_k3_c1_decode_nf4_11 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d16_k3_c1_decode_nf4_12 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d16_k3_c1_decode_nf4_13 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d16_k3_c1_decode_nf4_14 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d16_k3_c2_decode_nf4_11 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
+    cost_nf4_d16_k3_c2_decode_nf4_12 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d16_k3_c2_decode_nf4_13 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d16_k3_c2_decode_nf4_14 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d16_k7_c4_decode_nf4_12 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 or M > 16)
+    cost_nf4_d16_k7_c4_decode_nf4_13 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d16_k7_c4_decode_nf4_14 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d16_k7_c8_decode_nf4_13 = (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
+    cost_nf4_d16_k7_c8_decode_nf4_14 = (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    cost_nf4_d16_k8_c1_decode_nf4_14 = (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
+    # measured
+    if arch in ("sm90", ):
+        if measured_sizes and M <= 8 and K <= 1536 and cost_nf4_d8_k3_c1_decode_nf4_1 and cost_nf4_d8_k3_c1_decode_nf4_2 and cost_nf4_d8_k3_c1_decode_nf4_3 and cost_nf4_d8_k3_c1_decode_nf4_4 and cost_nf4_d8_k3_c1_decode_nf4_5 and cost_nf4_d8_k3_c1_decode_nf4_6 and cost_nf4_d8_k3_c1_decode_nf4_7 and cost_nf4_d8_k3_c1_decode_nf4_8 and cost_nf4_d8_k3_c1_decode_nf4_9 and cost_nf4_d8_k3_c1_decode_nf4_10 and cost_nf4_d8_k3_c1_decode_nf4_11 and cost_nf4_d8_k3_c1_decode_nf4_12 and cost_nf4_d8_k3_c1_decode_nf4_13 and cost_nf4_d8_k3_c1_decode_nf4_14:  # decode-nf4-d8-k3-c1
+            return 15, 158
+        if measured_sizes and M <= 8 and K <= 3072 and cost_nf4_d8_k3_c2_decode_nf4_2 and cost_nf4_d8_k3_c2_decode_nf4_3 and cost_nf4_d8_k3_c2_decode_nf4_4 and cost_nf4_d8_k3_c2_decode_nf4_5 and cost_nf4_d8_k3_c2_decode_nf4_6 and cost_nf4_d8_k3_c2_decode_nf4_7 and cost_nf4_d8_k3_c2_decode_nf4_8 and cost_nf4_d8_k3_c2_decode_nf4_9 and cost_nf4_d8_k3_c2_decode_nf4_10 and cost_nf4_d8_k3_c2_decode_nf4_11 and cost_nf4_d8_k3_c2_decode_nf4_12 and cost_nf4_d8_k3_c2_decode_nf4_13 and cost_nf4_d8_k3_c2_decode_nf4_14:  # decode-nf4-d8-k3-c2
+            return 16, 159
+        if measured_sizes and M <= 8 and K <= 2048 and cost_nf4_d8_k4_c1_decode_nf4_3 and cost_nf4_d8_k4_c1_decode_nf4_4 and cost_nf4_d8_k4_c1_decode_nf4_5 and cost_nf4_d8_k4_c1_decode_nf4_6 and cost_nf4_d8_k4_c1_decode_nf4_7 and cost_nf4_d8_k4_c1_decode_nf4_8 and cost_nf4_d8_k4_c1_decode_nf4_9 and cost_nf4_d8_k4_c1_decode_nf4_10 and cost_nf4_d8_k4_c1_decode_nf4_11 and cost_nf4_d8_k4_c1_decode_nf4_12 and cost_nf4_d8_k4_c1_decode_nf4_13 and cost_nf4_d8_k4_c1_decode_nf4_14:  # decode-nf4-d8-k4-c1
+            return 17, 160
+        if measured_sizes and M <= 8 and K <= 4096 and cost_nf4_d8_k4_c2_decode_nf4_4 and cost_nf4_d8_k4_c2_decode_nf4_5 and cost_nf4_d8_k4_c2_decode_nf4_6 and cost_nf4_d8_k4_c2_decode_nf4_7 and cost_nf4_d8_k4_c2_decode_nf4_8 and cost_nf4_d8_k4_c2_decode_nf4_9 and cost_nf4_d8_k4_c2_decode_nf4_10 and cost_nf4_d8_k4_c2_decode_nf4_11 and cost_nf4_d8_k4_c2_decode_nf4_12 and cost_nf4_d8_k4_c2_decode_nf4_13 and cost_nf4_d8_k4_c2_decode_nf4_14:  # decode-nf4-d8-k4-c2
+            return 18, 161
+        if measured_sizes and M <= 8 and K <= 4096 and cost_nf4_d8_k8_c1_decode_nf4_5 and cost_nf4_d8_k8_c1_decode_nf4_6 and cost_nf4_d8_k8_c1_decode_nf4_7 and cost_nf4_d8_k8_c1_decode_nf4_8 and cost_nf4_d8_k8_c1_decode_nf4_9 and cost_nf4_d8_k8_c1_decode_nf4_10 and cost_nf4_d8_k8_c1_decode_nf4_11 and cost_nf4_d8_k8_c1_decode_nf4_12 and cost_nf4_d8_k8_c1_decode_nf4_13 and cost_nf4_d8_k8_c1_decode_nf4_14:  # decode-nf4-d8-k8-c1
+            return 19, 162
+        if measured_sizes and M <= 8 and K <= 8192 and cost_nf4_d8_k8_c2_decode_nf4_6 and cost_nf4_d8_k8_c2_decode_nf4_7 and cost_nf4_d8_k8_c2_decode_nf4_8 and cost_nf4_d8_k8_c2_decode_nf4_9 and cost_nf4_d8_k8_c2_decode_nf4_10 and cost_nf4_d8_k8_c2_decode_nf4_11 and cost_nf4_d8_k8_c2_decode_nf4_12 and cost_nf4_d8_k8_c2_decode_nf4_13 and cost_nf4_d8_k8_c2_decode_nf4_14:  # decode-nf4-d8-k8-c2
+            return 20, 163
+        if measured_sizes and M <= 8 and K <= 14_336 and cost_nf4_d8_k14_c2_decode_nf4_7 and cost_nf4_d8_k14_c2_decode_nf4_8 and cost_nf4_d8_k14_c2_decode_nf4_9 and cost_nf4_d8_k14_c2_decode_nf4_10 and cost_nf4_d8_k14_c2_decode_nf4_11 and cost_nf4_d8_k14_c2_decode_nf4_12 and cost_nf4_d8_k14_c2_decode_nf4_13 and cost_nf4_d8_k14_c2_decode_nf4_14:  # decode-nf4-d8-k14-c2
+            return 21, 164
+        if measured_sizes and M <= 8 and cost_nf4_d8_k14_c4_decode_nf4_8 and cost_nf4_d8_k14_c4_decode_nf4_9 and cost_nf4_d8_k14_c4_decode_nf4_10 and cost_nf4_d8_k14_c4_decode_nf4_11 and cost_nf4_d8_k14_c4_decode_nf4_12 and cost_nf4_d8_k14_c4_decode_nf4_13 and cost_nf4_d8_k14_c4_decode_nf4_14:  # decode-nf4-d8-k14-c4
+            return 22, 165
+        if measured_sizes and M <= 16 and K <= 2048 and cost_nf4_d16_k2_c2_decode_nf4_9 and cost_nf4_d16_k2_c2_decode_nf4_10 and cost_nf4_d16_k2_c2_decode_nf4_11 and cost_nf4_d16_k2_c2_decode_nf4_12 and cost_nf4_d16_k2_c2_decode_nf4_13 and cost_nf4_d16_k2_c2_decode_nf4_14:  # decode-nf4-d16-k2-c2
+            return 23, 166
+        if measured_sizes and M <= 16 and K <= 1536 and cost_nf4_d16_k3_c1_decode_nf4_10 and cost_nf4_d16_k3_c1_decode_nf4_11 and cost_nf4_d16_k3_c1_decode_nf4_12 and cost_nf4_d16_k3_c1_decode_nf4_13 and cost_nf4_d16_k3_c1_decode_nf4_14:  # decode-nf4-d16-k3-c1
+            return 24, 167
+        if measured_sizes and M <= 16 and K <= 3072 and cost_nf4_d16_k3_c2_decode_nf4_11 and cost_nf4_d16_k3_c2_decode_nf4_12 and cost_nf4_d16_k3_c2_decode_nf4_13 and cost_nf4_d16_k3_c2_decode_nf4_14:  # decode-nf4-d16-k3-c2
+            return 25, 168
+        if measured_sizes and M <= 16 and K <= 14_336 and cost_nf4_d16_k7_c4_decode_nf4_12 and cost_nf4_d16_k7_c4_decode_nf4_13 and cost_nf4_d16_k7_c4_decode_nf4_14:  # decode-nf4-d16-k7-c4
+            return 27, 169
+        if measured_sizes and M <= 16 and cost_nf4_d16_k7_c8_decode_nf4_13 and cost_nf4_d16_k7_c8_decode_nf4_14:  # decode-nf4-d16-k7-c8
+            return 28, 170
+        if measured_sizes and M <= 16 and K <= 4096 and cost_nf4_d16_k8_c1_decode_nf4_14:  # decode-nf4-d16-k8-c1
+            return 29, 171
+        if measured_sizes and M <= 16 and K <= 8192:  # decode-nf4-d16-k8-c2
+            return 30, 172
     # decode
     if arch in ("sm90", ):
         if M <= 8 and K <= 1536:  # decode-8-k1536
-            return 15, 124
+            return 15, 173
         if M <= 8 and K <= 2048:  # decode-8-k2048
-            return 17, 125
+            return 17, 174
         if M <= 8 and K <= 3072:  # decode-8-k3072
-            return 16, 126
+            return 16, 175
         if M <= 8 and K <= 4096 and blocks_64 >= num_sms:  # decode-8-k4096-one-wave
-            return 19, 127
+            return 19, 176
         if M <= 8 and K <= 4096:  # decode-8-k4096
-            return 18, 128
+            return 18, 177
         if M <= 8 and K <= 8192:  # decode-8-k8192
-            return 20, 129
+            return 20, 178
         if M <= 8 and K <= 14_336:  # decode-8-k14336
-            return 21, 130
+            return 21, 179
         if M <= 8:  # decode-8-long-k
-            return 22, 131
+            return 22, 180
         if M <= 16 and K <= 1536:  # decode-16-k1536
-            return 24, 132
+            return 24, 181
         if M <= 16 and K <= 2048:  # decode-16-k2048
-            return 23, 133
+            return 23, 182
         if M <= 16 and K <= 3072:  # decode-16-k3072
-            return 25, 134
+            return 25, 183
         if M <= 16 and K <= 4096 and blocks_64 >= num_sms:  # decode-16-k4096-one-wave
-            return 29, 135
+            return 29, 184
         if M <= 16 and K <= 4096:  # decode-16-k4096
-            return 26, 136
+            return 26, 185
         if M <= 16 and K <= 8192:  # decode-16-k8192
-            return 30, 137
+            return 30, 186
         if M <= 16 and K <= 14_336:  # decode-16-k14336
-            return 27, 138
+            return 27, 187
         if True:  # decode-16-long-k
-            return 28, 139
+            return 28, 188
     return -1, -1
 
 
-def decide_wgmma_tile(arch, K, M, N, num_sms):
+def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, num_sms):
     blocks_128 = ((N + 127) // 128)
     blocks_192 = ((N + 191) // 192)
     blocks_256 = ((N + 255) // 256)
@@ -673,77 +1211,215 @@ def decide_wgmma_tile(arch, K, M, N, num_sms):
     tiles_128x192 = ((M + 127) // 128) * blocks_192
     tiles_192 = ((M + 191) // 192) * blocks_128
     tiles_256 = ((M + 255) // 256) * blocks_128
+    cost_steps = ((K + 63) // 64)
+    cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
+    cost_last_192x128 = cost_tiles_192x128 + -1
+    cost_rounds_192x128_132 = cost_last_192x128 // 132
+    cost_shares_192x128_66 = cost_last_192x128 // 66
+    cost_weight = N * K // 1024
+    cost_input = M * K // 1024
+    cost_outside_192x128 = M * 191 % 192 * ((N + 127) // 128)
+    cost_nf4_w192x128_64_s2 = 5_782_000 + 193_900 * cost_steps + 1040 * cost_tiles_192x128 * cost_steps + 2_427_000 * cost_rounds_192x128_132 + 74_060 * cost_rounds_192x128_132 * cost_steps + 144_300 * cost_shares_192x128_66 * cost_steps + 33 * cost_weight + 233 * cost_input + 4 * cost_outside_192x128 * cost_steps
+    cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
+    cost_last_256x128 = cost_tiles_256x128 + -1
+    cost_rounds_256x128_132 = cost_last_256x128 // 132
+    cost_shares_256x128_66 = cost_last_256x128 // 66
+    cost_nf4_w256x128_64_s2 = 6_119_000 + 268_600 * cost_steps + 1008 * cost_tiles_256x128 * cost_steps + 2_752_000 * cost_rounds_256x128_132 + 77_270 * cost_rounds_256x128_132 * cost_steps + 226_700 * cost_shares_256x128_66 * cost_steps + 57 * cost_weight + 311 * cost_input
+    cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
+    cost_last_32x64 = cost_tiles_32x64 + -1
+    cost_rounds_32x64_252 = cost_last_32x64 // 252
+    cost_late_32x64_252_63 = cost_last_32x64 + 189
+    cost_late_32x64_252_63_wholes = cost_late_32x64_252_63 // 252
+    cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+    cost_nf4_w32x64_128_s4 = 3_477_000 + 47_060 * cost_steps + 2307 * cost_tiles_32x64 + 487 * cost_tiles_32x64 * cost_steps + 962_200 * cost_rounds_32x64_252 + 33_050 * cost_rounds_32x64_252 * cost_steps + 112_300 * cost_late_32x64_252_63_wholes * cost_steps + 30 * cost_weight + 1239 * cost_input + 2 * cost_outside_32x64 * cost_steps
+    cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
+    cost_last_32x128 = cost_tiles_32x128 + -1
+    cost_rounds_32x128_132 = cost_last_32x128 // 132
+    cost_output = M * N // 1024
+    cost_nf4_w32x128_128 = 2_035_000 + 252_900 * cost_steps + 4710 * cost_tiles_32x128 + 87 * cost_tiles_32x128 * cost_steps + 1_059_000 * cost_rounds_32x128_132 + 232_000 * cost_rounds_32x128_132 * cost_steps + 25 * cost_weight + 1560 * cost_output
+    cost_shares_32x128_66 = cost_last_32x128 // 66
+    cost_nf4_w32x128_128_s2 = 3_262_000 + 116_200 * cost_steps + 2865 * cost_tiles_32x128 + 413 * cost_tiles_32x128 * cost_steps + 916_700 * cost_rounds_32x128_132 + 18_120 * cost_rounds_32x128_132 * cost_steps + 93_390 * cost_shares_32x128_66 * cost_steps + 23 * cost_weight + 468 * cost_input + 796 * cost_output
+    cost_rounds_32x128_117 = cost_last_32x128 // 117
+    cost_late_32x128_117_39 = cost_last_32x128 + 78
+    cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 // 117
+    cost_shares_32x128_39 = cost_last_32x128 // 39
+    cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
+    cost_nf4_w32x128_128_s3 = 3_335_000 + 80_260 * cost_steps + 5846 * cost_tiles_32x128 + 521 * cost_tiles_32x128 * cost_steps + 713_700 * cost_rounds_32x128_117 + 62_620 * cost_rounds_32x128_117 * cost_steps + 99_760 * cost_late_32x128_117_39_wholes * cost_steps + 11_120 * cost_shares_32x128_39 * cost_steps + 24 * cost_weight + 350 * cost_output + 1 * cost_outside_32x128 * cost_steps
+    cost_tiles_32x256 = ((M + 31) // 32) * ((N + 255) // 256)
+    cost_last_32x256 = cost_tiles_32x256 + -1
+    cost_rounds_32x256_132 = cost_last_32x256 // 132
+    cost_late_32x256_132_66 = cost_last_32x256 + 66
+    cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 // 132
+    cost_nf4_w32x256_128_s2 = 4_123_000 + 202_600 * cost_steps + 4359 * cost_tiles_32x256 + 512 * cost_tiles_32x256 * cost_steps + 1_568_000 * cost_rounds_32x256_132 + 177_200 * cost_rounds_32x256_132 * cost_steps + 157_900 * cost_late_32x256_132_66_wholes * cost_steps + 37 * cost_weight + 192 * cost_input + 735 * cost_output
+    cost_rounds_32x256_110 = cost_last_32x256 // 110
+    cost_late_32x256_110_22 = cost_last_32x256 + 88
+    cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 // 110
+    cost_nf4_w32x256_128_s5 = 4_645_000 + 80_250 * cost_steps + 711 * cost_tiles_32x256 * cost_steps + 1_143_000 * cost_rounds_32x256_110 + 74_910 * cost_rounds_32x256_110 * cost_steps + 251_400 * cost_late_32x256_110_22_wholes * cost_steps + 45 * cost_weight + 699 * cost_input + 1558 * cost_output
+    cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
+    cost_last_64x64 = cost_tiles_64x64 + -1
+    cost_rounds_64x64_252 = cost_last_64x64 // 252
+    cost_late_64x64_252_63 = cost_last_64x64 + 189
+    cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 // 252
+    cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
+    cost_nf4_w64x64_128_s4 = 3_804_000 + 47_050 * cost_steps + 3157 * cost_tiles_64x64 + 706 * cost_tiles_64x64 * cost_steps + 1_725_000 * cost_rounds_64x64_252 + 26_810 * cost_rounds_64x64_252 * cost_steps + 124_900 * cost_late_64x64_252_63_wholes * cost_steps + 31 * cost_weight + 832 * cost_input + 8 * cost_outside_64x64 * cost_steps
+    cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
+    cost_last_64x128 = cost_tiles_64x128 + -1
+    cost_rounds_64x128_132 = cost_last_64x128 // 132
+    cost_shares_64x128_66 = cost_last_64x128 // 66
+    cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
+    cost_nf4_w64x128_128_s2 = 3_582_000 + 133_100 * cost_steps + 1577 * cost_tiles_64x128 + 669 * cost_tiles_64x128 * cost_steps + 883_800 * cost_rounds_64x128_132 + 27_270 * cost_rounds_64x128_132 * cost_steps + 98_140 * cost_shares_64x128_66 * cost_steps + 9 * cost_weight + 924 * cost_output + 1 * cost_outside_64x128 * cost_steps
+    cost_rounds_64x128_117 = cost_last_64x128 // 117
+    cost_late_64x128_117_39 = cost_last_64x128 + 78
+    cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 // 117
+    cost_shares_64x128_39 = cost_last_64x128 // 39
+    cost_nf4_w64x128_128_s3 = 3_901_000 + 88_010 * cost_steps + 881 * cost_tiles_64x128 * cost_steps + 2_198_000 * cost_rounds_64x128_117 + 59_510 * cost_rounds_64x128_117 * cost_steps + 119_400 * cost_late_64x128_117_39_wholes * cost_steps + 10_520 * cost_shares_64x128_39 * cost_steps
+    cost_tiles_64x192 = ((M + 63) // 64) * ((N + 191) // 192)
+    cost_last_64x192 = cost_tiles_64x192 + -1
+    cost_rounds_64x192_132 = cost_last_64x192 // 132
+    cost_shares_64x192_66 = cost_last_64x192 // 66
+    cost_nf4_w64x192_128_s2 = 4_306_000 + 181_900 * cost_steps + 8131 * cost_tiles_64x192 + 705 * cost_tiles_64x192 * cost_steps + 693_000 * cost_rounds_64x192_132 + 58_440 * cost_rounds_64x192_132 * cost_steps + 134_400 * cost_shares_64x192_66 * cost_steps + 13 * cost_weight + 132 * cost_input
+    cost_rounds_64x192_120 = cost_last_64x192 // 120
+    cost_late_64x192_120_30 = cost_last_64x192 + 90
+    cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 // 120
+    cost_nf4_w64x192_128_s4 = 4_209_000 + 98_710 * cost_steps + 5762 * cost_tiles_64x192 + 736 * cost_tiles_64x192 * cost_steps + 329_100 * cost_rounds_64x192_120 + 117_900 * cost_rounds_64x192_120 * cost_steps + 226_300 * cost_late_64x192_120_30_wholes * cost_steps + 1 * cost_weight + 447 * cost_input + 566 * cost_output
+    cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
+    cost_last_64x256 = cost_tiles_64x256 + -1
+    cost_rounds_64x256_132 = cost_last_64x256 // 132
+    cost_nf4_w64x256_128 = 2_707_000 + 504_100 * cost_steps + 11_730 * cost_tiles_64x256 + 966_300 * cost_rounds_64x256_132 + 482_400 * cost_rounds_64x256_132 * cost_steps + 35 * cost_weight + 449 * cost_output
+    cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
+    cost_last_128x128 = cost_tiles_128x128 + -1
+    cost_rounds_128x128_132 = cost_last_128x128 // 132
+    cost_nf4_w128x128_128 = 2_483_000 + 400_700 * cost_steps + 16_970 * cost_tiles_128x128 + 409_200 * cost_rounds_128x128_132 * cost_steps + 25 * cost_weight + 184 * cost_input
+    cost_late_128x128_132_66 = cost_last_128x128 + 66
+    cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 // 132
+    cost_nf4_w128x128_128_s2 = 5_071_000 + 175_900 * cost_steps + 684 * cost_tiles_128x128 * cost_steps + 2_104_000 * cost_rounds_128x128_132 + 179_600 * cost_rounds_128x128_132 * cost_steps + 145_100 * cost_late_128x128_132_66_wholes * cost_steps + 23 * cost_weight + 154 * cost_input
+    cost_rounds_128x128_117 = cost_last_128x128 // 117
+    cost_late_128x128_117_39 = cost_last_128x128 + 78
+    cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 // 117
+    cost_nf4_w128x128_128_s3 = 5_386_000 + 116_500 * cost_steps + 954 * cost_tiles_128x128 * cost_steps + 2_558_000 * cost_rounds_128x128_117 + 112_000 * cost_rounds_128x128_117 * cost_steps + 183_200 * cost_late_128x128_117_39_wholes * cost_steps + 17 * cost_weight + 130 * cost_input
+    cost_rounds_128x128_120 = cost_last_128x128 // 120
+    cost_late_128x128_120_30 = cost_last_128x128 + 90
+    cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 // 120
+    cost_shares_128x128_30 = cost_last_128x128 // 30
+    cost_nf4_w128x128_128_s4 = 4_988_000 + 88_660 * cost_steps + 884 * cost_tiles_128x128 * cost_steps + 2_428_000 * cost_rounds_128x128_120 + 83_040 * cost_rounds_128x128_120 * cost_steps + 208_700 * cost_late_128x128_120_30_wholes * cost_steps + 1465 * cost_shares_128x128_30 * cost_steps + 22 * cost_weight + 266 * cost_input
+    cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
+    cost_last_128x192 = cost_tiles_128x192 + -1
+    cost_rounds_128x192_132 = cost_last_128x192 // 132
+    cost_shares_128x192_66 = cost_last_128x192 // 66
+    cost_outside_128x192 = M * 127 % 128 * ((N + 191) // 192)
+    cost_nf4_w128x192_128_s2 = 5_698_000 + 245_900 * cost_steps + 840 * cost_tiles_128x192 * cost_steps + 2_004_000 * cost_rounds_128x192_132 + 76_790 * cost_rounds_128x192_132 * cost_steps + 194_400 * cost_shares_128x192_66 * cost_steps + 14 * cost_weight + 211 * cost_input + 1 * cost_outside_128x192 * cost_steps
+    measured_sizes = num_sms == 132 and K % 64 == 0 and blocksize != 32 and dtype != 2 and M <= 4096 and N >= 896 and N <= 128_256 and K >= 896 and K <= 28_672
     quarter_wave = blocks_128 * 16 <= num_sms * 3
+    # measured
+    if arch in ("sm90", ):
+        if measured_sizes and cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w192x128-64-s2
+            return 31, 189
+        if measured_sizes and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w256x128-64-s2
+            return 32, 190
+        if measured_sizes and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x64-128-s4
+            return 33, 191
+        if measured_sizes and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x128-128
+            return 34, 192
+        if measured_sizes and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x128-128-s2
+            return 35, 193
+        if measured_sizes and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x128-128-s3
+            return 36, 194
+        if measured_sizes and cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x256-128-s2
+            return 37, 195
+        if measured_sizes and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x256-128-s5
+            return 38, 196
+        if measured_sizes and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x64-128-s4
+            return 39, 197
+        if measured_sizes and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x128-128-s2
+            return 40, 198
+        if measured_sizes and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x128-128-s3
+            return 41, 199
+        if measured_sizes and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x192-128-s2
+            return 42, 200
+        if measured_sizes and cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x192-128-s4
+            return 43, 201
+        if measured_sizes and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x256-128
+            return 44, 202
+        if measured_sizes and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128
+            return 45, 203
+        if measured_sizes and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128-s2
+            return 46, 204
+        if measured_sizes and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128-s3
+            return 47, 205
+        if measured_sizes and cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128-s4
+            return 48, 206
+        if measured_sizes:  # wgmma-nf4-w128x192-128-s2
+            return 50, 207
     # wgmma
     if arch in ("sm90", ):
         if M > 4096:  # wgmma-beyond-4096-rows
-            return 32, 140
+            return 32, 208
         if M <= 32 and quarter_wave:  # wgmma-32-few-blocks
-            return 33, 141
+            return 33, 209
         if M <= 32 and blocks_128 * 4 <= num_sms:  # wgmma-32-three-parts
-            return 36, 142
+            return 36, 210
         if M <= 32 and blocks_256 * 6 <= num_sms:  # wgmma-32-five-parts
-            return 38, 143
+            return 38, 211
         if M <= 32 and blocks_128 * 2 <= num_sms:  # wgmma-32-two-parts
-            return 35, 144
+            return 35, 212
         if M <= 32 and blocks_128 <= num_sms:  # wgmma-32-one-wave
-            return 34, 145
+            return 34, 213
         if M <= 32:  # wgmma-32-rest
-            return 37, 146
+            return 37, 214
         if M <= 64 and quarter_wave:  # wgmma-64-few-blocks
-            return 39, 147
+            return 39, 215
         if M <= 64 and blocks_128 * 4 <= num_sms:  # wgmma-64-three-parts
-            return 41, 148
+            return 41, 216
         if M <= 64 and blocks_192 * 80 <= num_sms * 17:  # wgmma-64-four-parts
-            return 43, 149
+            return 43, 217
         if M <= 64 and blocks_128 * 2 <= num_sms:  # wgmma-64-two-parts
-            return 40, 150
+            return 40, 218
         if M <= 64 and blocks_192 * 2 <= num_sms:  # wgmma-64-two-wide-parts
-            return 42, 151
+            return 42, 219
         if M <= 64 and blocks_128 <= num_sms:  # wgmma-64-one-wave
-            return 40, 152
+            return 40, 220
         if M <= 64:  # wgmma-64-rest
-            return 44, 153
+            return 44, 221
         if M <= 128 and blocks_128 * 8 <= num_sms:  # wgmma-128-fewest-blocks
-            return 41, 154
+            return 41, 222
         if M <= 128 and quarter_wave:  # wgmma-128-few-blocks
-            return 48, 155
+            return 48, 223
         if M <= 128 and blocks_128 * 4 <= num_sms:  # wgmma-128-three-parts
-            return 47, 156
+            return 47, 224
         if M <= 128 and blocks_128 * 2 <= num_sms:  # wgmma-128-two-parts
-            return 46, 157
+            return 46, 225
         if M <= 128 and blocks_192 * 2 <= num_sms and blocks_192 * 8 >= num_sms * 3:  # wgmma-128-two-wide-parts
-            return 50, 158
+            return 50, 226
         if M <= 128 and blocks_128 <= num_sms:  # wgmma-128-one-wave
-            return 45, 159
+            return 45, 227
         if M <= 128:  # wgmma-128-rest
-            return 50, 160
+            return 50, 228
         if M <= 256 and tiles_128 * 4 <= num_sms:  # wgmma-256-few-blocks
-            return 40, 161
+            return 40, 229
         if tiles_128 * 2 <= num_sms:  # wgmma-half-wave
-            return 46, 162
+            return 46, 230
         if tiles_128x192 * 2 <= num_sms:  # wgmma-half-wave-192
-            return 50, 163
+            return 50, 231
         if M >= 257 and tiles_192 * 4 < tiles_256 * 5 and tiles_192 * 2 > num_sms and tiles_128 <= num_sms:  # wgmma-less-empty-one-wave
-            return 45, 164
+            return 45, 232
         if M >= 129 and tiles_192 * 4 < tiles_256 * 5:  # wgmma-less-empty
-            return 31, 165
+            return 31, 233
         if M <= 256 and tiles_256 * 2 <= num_sms:  # wgmma-256-half-wave
-            return 32, 166
+            return 32, 234
         if M >= 257 and tiles_128 <= num_sms and K <= 8192:  # wgmma-one-wave-128
-            return 45, 167
+            return 45, 235
         if M >= 257 and tiles_256 * 2 <= num_sms:  # wgmma-two-parts
-            return 32, 168
+            return 32, 236
         if M >= 257 and tiles_192 <= num_sms:  # wgmma-one-wave-192
-            return 31, 169
+            return 31, 237
         if tiles_128x192 <= num_sms:  # wgmma-one-wave-128x192
-            return 49, 170
+            return 49, 238
         if M >= 257 and M <= 1024 and K <= 2048 and tiles_256 > num_sms:  # wgmma-short-k
-            return 50, 171
+            return 50, 239
         if M >= 257 and tiles_192 <= num_sms * 2 and tiles_256 > num_sms:  # wgmma-two-waves-192
-            return 31, 172
+            return 31, 240
         if True:  # wgmma-rest
-            return 32, 173
+            return 32, 241
     return -1, -1
 
 
@@ -759,7 +1435,7 @@ def decide(arch, M, N, K, num_sms, blocksize, dtype, quant_type, ):
     result["path"] = (VALUES_path[path], RULES[rule]) if rule >= 0 else (None, None)
     engine = rule = -1
     if path == 0:
-        engine, rule = decide_engine(arch, K, M, N, blocksize, dtype, num_sms)
+        engine, rule = decide_engine(arch, K, M, N, blocksize, dtype, num_sms, quant_type)
     result["engine"] = (VALUES_engine[engine], RULES[rule]) if rule >= 0 else (None, None)
     simt_tile = rule = -1
     if path == 0 and engine == 0:
@@ -781,10 +1457,10 @@ def decide(arch, M, N, K, num_sms, blocksize, dtype, quant_type, ):
     result["repair"] = (VALUES_repair[repair], RULES[rule]) if rule >= 0 else (None, None)
     decode_tile = rule = -1
     if path == 0 and engine == 2:
-        decode_tile, rule = decide_decode_tile(arch, K, M, N, num_sms)
+        decode_tile, rule = decide_decode_tile(arch, K, M, N, blocksize, dtype, num_sms, quant_type)
     result["decode_tile"] = (VALUES_decode_tile[decode_tile], RULES[rule]) if rule >= 0 else (None, None)
     wgmma_tile = rule = -1
     if path == 0 and engine == 3:
-        wgmma_tile, rule = decide_wgmma_tile(arch, K, M, N, num_sms)
+        wgmma_tile, rule = decide_wgmma_tile(arch, K, M, N, blocksize, dtype, num_sms)
     result["wgmma_tile"] = (VALUES_wgmma_tile[wgmma_tile], RULES[rule]) if rule >= 0 else (None, None)
     return result

@@ -287,7 +287,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 78;
+inline constexpr int kRuleCount = 216;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -295,6 +295,75 @@ inline const char* rule_id(int rule) {
       "block-k-multiple-128",
       "no-engine",
       "custom",
+      "engine-fast-d8x8-pair",
+      "engine-fast-d8-s2",
+      "engine-fast-d8-s1-pair",
+      "engine-fast-d8-s2-pair",
+      "engine-fast-d8-wide-pair",
+      "engine-fast-d16-s1",
+      "engine-fast-d16-s2",
+      "engine-fast-d16-s1-pair",
+      "engine-fast-d16-s2-pair",
+      "engine-fast-d32-s2",
+      "engine-fast-d32-s1-pair",
+      "engine-fast-d32-s2-pair",
+      "engine-fast-d32-wide-pair",
+      "engine-fast-f16x64-128",
+      "engine-fast-f32x64-128-s2",
+      "engine-fast-f64x64-128-s2",
+      "engine-fast-f64x64-128",
+      "engine-fast-f128x64-128-s2",
+      "engine-fast-f128x64-128",
+      "engine-fast-f128x128-128-team",
+      "engine-fast-f128x128-128",
+      "engine-fast-f192x128-128",
+      "engine-fast-f256x128-128",
+      "engine-row-d8x8-pair",
+      "engine-row-d8-s1",
+      "engine-row-d8-s2",
+      "engine-row-d8-s1-pair",
+      "engine-row-d16-s1",
+      "engine-row-d16-s2",
+      "engine-row-d16-s1-pair",
+      "engine-row-d16-s2-pair",
+      "engine-row-d16-wide-pair",
+      "engine-row-d32-s1",
+      "engine-row-d32-s2",
+      "engine-row-d32-s1-pair",
+      "engine-row-d32-s2-pair",
+      "engine-row-d32-wide-pair",
+      "engine-row-p32x64-128-s2",
+      "engine-row-p32x64-128",
+      "engine-row-p64x64-128-s2",
+      "engine-row-p64x64-128",
+      "engine-row-p64x128-128-s2",
+      "engine-row-p128x64-128",
+      "engine-row-p128x128-128",
+      "engine-row-p128x192-128",
+      "engine-row-p192x128-128",
+      "engine-block-d8x8-pair",
+      "engine-block-d8-s2",
+      "engine-block-d8-s1-pair",
+      "engine-block-d8-s2-pair",
+      "engine-block-d8-wide-pair",
+      "engine-block-d16-s1",
+      "engine-block-d16-s2",
+      "engine-block-d16-s1-pair",
+      "engine-block-d16-s2-pair",
+      "engine-block-d32-s1",
+      "engine-block-d32-s2",
+      "engine-block-d32-s1-pair",
+      "engine-block-d32-wide-pair",
+      "engine-block-p16x64-128",
+      "engine-block-p32x64-128-s2",
+      "engine-block-p32x64-128",
+      "engine-block-p64x64-128-s2",
+      "engine-block-p64x64-128",
+      "engine-block-p64x128-128-s2",
+      "engine-block-p128x64-128",
+      "engine-block-p128x128-128",
+      "engine-block-p128x192-128",
+      "engine-block-p192x128-128",
       "tcgen05",
       "decode-one-tile",
       "decode-tiles",
@@ -303,6 +372,46 @@ inline const char* rule_id(int rule) {
       "decode-8-gddr",
       "decode-16-gddr",
       "mma",
+      "decode-fast-d8x8-pair",
+      "decode-fast-d8-s2",
+      "decode-fast-d8-s1-pair",
+      "decode-fast-d8-s2-pair",
+      "decode-fast-d8-wide-pair",
+      "decode-fast-d16-s1",
+      "decode-fast-d16-s2",
+      "decode-fast-d16-s1-pair",
+      "decode-fast-d16-s2-pair",
+      "decode-fast-d32-s2",
+      "decode-fast-d32-s1-pair",
+      "decode-fast-d32-s2-pair",
+      "decode-fast-d32-wide-pair",
+      "decode-row-d8x8-pair",
+      "decode-row-d8-s1",
+      "decode-row-d8-s2",
+      "decode-row-d8-s1-pair",
+      "decode-row-d16-s1",
+      "decode-row-d16-s2",
+      "decode-row-d16-s1-pair",
+      "decode-row-d16-s2-pair",
+      "decode-row-d16-wide-pair",
+      "decode-row-d32-s1",
+      "decode-row-d32-s2",
+      "decode-row-d32-s1-pair",
+      "decode-row-d32-s2-pair",
+      "decode-row-d32-wide-pair",
+      "decode-block-d8x8-pair",
+      "decode-block-d8-s2",
+      "decode-block-d8-s1-pair",
+      "decode-block-d8-s2-pair",
+      "decode-block-d8-wide-pair",
+      "decode-block-d16-s1",
+      "decode-block-d16-s2",
+      "decode-block-d16-s1-pair",
+      "decode-block-d16-s2-pair",
+      "decode-block-d32-s1",
+      "decode-block-d32-s2",
+      "decode-block-d32-s1-pair",
+      "decode-block-d32-wide-pair",
       "d8-gddr",
       "d16-gddr",
       "d8-one-row",
@@ -325,6 +434,35 @@ inline const char* rule_id(int rule) {
       "mma-64-rows",
       "mma-256-rows",
       "mma-large",
+      "wgmma-fast-f16x64-128",
+      "wgmma-fast-f32x64-128-s2",
+      "wgmma-fast-f64x64-128-s2",
+      "wgmma-fast-f64x64-128",
+      "wgmma-fast-f128x64-128-s2",
+      "wgmma-fast-f128x64-128",
+      "wgmma-fast-f128x128-128-team",
+      "wgmma-fast-f128x128-128",
+      "wgmma-fast-f192x128-128",
+      "wgmma-fast-f256x128-128",
+      "wgmma-row-p32x64-128-s2",
+      "wgmma-row-p32x64-128",
+      "wgmma-row-p64x64-128-s2",
+      "wgmma-row-p64x64-128",
+      "wgmma-row-p64x128-128-s2",
+      "wgmma-row-p128x64-128",
+      "wgmma-row-p128x128-128",
+      "wgmma-row-p128x192-128",
+      "wgmma-row-p192x128-128",
+      "wgmma-block-p16x64-128",
+      "wgmma-block-p32x64-128-s2",
+      "wgmma-block-p32x64-128",
+      "wgmma-block-p64x64-128-s2",
+      "wgmma-block-p64x64-128",
+      "wgmma-block-p64x128-128-s2",
+      "wgmma-block-p128x64-128",
+      "wgmma-block-p128x128-128",
+      "wgmma-block-p128x192-128",
+      "wgmma-block-p192x128-128",
       "fast-16-rows-split",
       "fast-16-rows-long",
       "fast-16-rows",
@@ -405,141 +543,1281 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
   return -1;
 }
 
-inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t grouping, int64_t num_sms, int64_t scaling) {
+inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t accumulation, int64_t grouping, int64_t num_sms, int64_t scaling) {
   [[maybe_unused]] const int64_t units = ((K + 127) / 128);
   [[maybe_unused]] const int64_t activations = units * M * 132 + units * 16 + 2112;
+  [[maybe_unused]] const int64_t cost_steps = ((K + 63) / 64);
+  [[maybe_unused]] const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+  [[maybe_unused]] const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_8x16_264 = cost_last_8x16 / 264;
+  [[maybe_unused]] const int64_t cost_input = M * K / 1024;
+  [[maybe_unused]] const int64_t cost_output = M * N / 1024;
+  [[maybe_unused]] const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
+  [[maybe_unused]] const int64_t cost_fast_d8x8_pair = 3743000 + 394 * cost_steps + 148 * cost_tiles_8x16 * cost_steps + 20580 * cost_rounds_8x16_264 + 13310 * cost_rounds_8x16_264 * cost_steps + 53860 * cost_input + 18480 * cost_output + 6 * cost_outside_8x16 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_fast_d8_s2 = 3066000 + 11270 * cost_steps + 835 * cost_tiles_8x64 * cost_steps + 2197 * cost_input;
+  [[maybe_unused]] const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
+  [[maybe_unused]] const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_fast_d8_s1_pair = 2733000 + 48760 * cost_steps + 1799 * cost_tiles_8x64 + 591 * cost_tiles_8x64 * cost_steps + 59560 * cost_rounds_8x64_264 * cost_steps + 360 * cost_output + 5 * cost_outside_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_fast_d8_s2_pair = 3880000 + 18200 * cost_steps + 719 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_fast_d8_wide_pair = 2848000 + 63030 * cost_steps + 1342 * cost_tiles_8x128 * cost_steps + 3458 * cost_input + 2948 * cost_output + 9 * cost_outside_8x128 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
+  [[maybe_unused]] const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_fast_d16_s1 = 2671000 + 50100 * cost_steps + 524 * cost_tiles_16x64 * cost_steps + 365100 * cost_rounds_16x64_132 + 39960 * cost_rounds_16x64_132 * cost_steps + 3847 * cost_input + 982 * cost_output + 2 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_fast_d16_s2 = 2905000 + 14270 * cost_steps + 763 * cost_tiles_16x64 * cost_steps + 2975 * cost_input + 1 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
+  [[maybe_unused]] const int64_t cost_fast_d16_s1_pair = 2824000 + 49400 * cost_steps + 571 * cost_tiles_16x64 * cost_steps + 50220 * cost_rounds_16x64_264 * cost_steps + 4876 * cost_input + 5 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_fast_d16_s2_pair = 3799000 + 22180 * cost_steps + 671 * cost_tiles_16x64 * cost_steps + 1 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_fast_d32_s2 = 3296000 + 14730 * cost_steps + 635 * cost_tiles_32x64 * cost_steps + 4712 * cost_input + 4 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
+  [[maybe_unused]] const int64_t cost_fast_d32_s1_pair = 2787000 + 58640 * cost_steps + 615 * cost_tiles_32x64 * cost_steps + 62710 * cost_rounds_32x64_264 * cost_steps + 1950 * cost_input;
+  [[maybe_unused]] const int64_t cost_fast_d32_s2_pair = 3996000 + 22410 * cost_steps + 601 * cost_tiles_32x64 * cost_steps + 2500 * cost_input + 3 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_fast_d32_wide_pair = 3100000 + 88570 * cost_steps + 1302 * cost_tiles_32x128 * cost_steps + 4577 * cost_input + 1 * cost_outside_32x128 * cost_steps;
+  [[maybe_unused]] const int64_t cost_weight = N * K / 1024;
+  [[maybe_unused]] const int64_t cost_fast_f16x64_128 = 2870000 + 62440 * cost_steps + 3475 * cost_tiles_16x64 + 695000 * cost_rounds_16x64_132 + 48180 * cost_rounds_16x64_132 * cost_steps + 104 * cost_weight + 1620 * cost_input + 5 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_rounds_32x64_262 = cost_last_32x64 / 262;
+  [[maybe_unused]] const int64_t cost_fast_f32x64_128_s2 = 3588000 + 13920 * cost_steps + 3579 * cost_tiles_32x64 + 168 * cost_tiles_32x64 * cost_steps + 24790 * cost_rounds_32x64_262 * cost_steps + 155 * cost_weight + 2484 * cost_input + 3 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
+  [[maybe_unused]] const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
+  [[maybe_unused]] const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
+  [[maybe_unused]] const int64_t cost_fast_f64x64_128_s2 = 3854000 + 25440 * cost_steps + 5664 * cost_tiles_64x64 + 266 * cost_tiles_64x64 * cost_steps + 27150 * cost_rounds_64x64_132 * cost_steps + 14280 * cost_late_64x64_132_66_wholes * cost_steps + 82 * cost_weight + 525 * cost_input + 252 * cost_output;
+  [[maybe_unused]] const int64_t cost_fast_f64x64_128 = 3176000 + 63410 * cost_steps + 2544 * cost_tiles_64x64 + 77 * cost_tiles_64x64 * cost_steps + 67370 * cost_rounds_64x64_132 * cost_steps + 80 * cost_weight + 397 * cost_input + 1212 * cost_output;
+  [[maybe_unused]] const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
+  [[maybe_unused]] const int64_t cost_late_128x64_132_66 = cost_last_128x64 + 66;
+  [[maybe_unused]] const int64_t cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 / 132;
+  [[maybe_unused]] const int64_t cost_fast_f128x64_128_s2 = 4413000 + 26870 * cost_steps + 383 * cost_tiles_128x64 * cost_steps + 695400 * cost_rounds_128x64_132 + 32060 * cost_rounds_128x64_132 * cost_steps + 15450 * cost_late_128x64_132_66_wholes * cost_steps + 83 * cost_weight + 413 * cost_input + 209 * cost_output;
+  [[maybe_unused]] const int64_t cost_fast_f128x64_128 = 3494000 + 70540 * cost_steps + 1601 * cost_tiles_128x64 + 137 * cost_tiles_128x64 * cost_steps + 232700 * cost_rounds_128x64_132 + 80680 * cost_rounds_128x64_132 * cost_steps + 89 * cost_weight + 378 * cost_input + 370 * cost_output;
+  [[maybe_unused]] const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
+  [[maybe_unused]] const int64_t cost_fast_f128x128_128_team = 4203000 + 105000 * cost_steps + 179 * cost_tiles_128x128 * cost_steps + 977100 * cost_rounds_128x128_132 + 135800 * cost_rounds_128x128_132 * cost_steps + 120 * cost_weight + 344 * cost_input + 131 * cost_output;
+  [[maybe_unused]] const int64_t cost_fast_f128x128_128 = 4778000 + 104800 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 132100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 270 * cost_input + 38 * cost_output;
+  [[maybe_unused]] const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
+  [[maybe_unused]] const int64_t cost_fast_f192x128_128 = 5555000 + 191400 * cost_steps + 165 * cost_tiles_192x128 * cost_steps + 855400 * cost_rounds_192x128_132 + 211400 * cost_rounds_192x128_132 * cost_steps + 93 * cost_weight + 296 * cost_input;
+  [[maybe_unused]] const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
+  [[maybe_unused]] const int64_t cost_fast_f256x128_128 = 4221000 + 260100 * cost_steps + 144 * cost_tiles_256x128 * cost_steps + 199600 * cost_rounds_256x128_132 + 291500 * cost_rounds_256x128_132 * cost_steps + 82 * cost_weight + 278 * cost_input + 482 * cost_output;
+  [[maybe_unused]] const int64_t cost_row_d8x8_pair = 3229000 + 15770 * cost_steps + 141 * cost_tiles_8x16 * cost_steps + 21290 * cost_rounds_8x16_264 * cost_steps + 37210 * cost_input + 19070 * cost_output + 3 * cost_outside_8x16 * cost_steps;
+  [[maybe_unused]] const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
+  [[maybe_unused]] const int64_t cost_row_d8_s1 = 2214000 + 57910 * cost_steps + 574 * cost_tiles_8x64 * cost_steps + 155000 * cost_rounds_8x64_132 + 43750 * cost_rounds_8x64_132 * cost_steps + 3924 * cost_input + 2433 * cost_output + 3 * cost_outside_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d8_s2 = 2756000 + 20850 * cost_steps + 785 * cost_tiles_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d8_s1_pair = 2160000 + 60800 * cost_steps + 6037 * cost_tiles_8x64 + 517 * cost_tiles_8x64 * cost_steps + 14320000 * cost_rounds_8x64_264 + 4339 * cost_output + 5 * cost_outside_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d16_s1 = 1920000 + 65700 * cost_steps + 8801 * cost_tiles_16x64 + 393 * cost_tiles_16x64 * cost_steps + 57370 * cost_rounds_16x64_132 * cost_steps + 3364 * cost_input + 2 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d16_s2 = 2439000 + 25770 * cost_steps + 684 * cost_tiles_16x64 * cost_steps + 1322 * cost_input + 9931 * cost_output;
+  [[maybe_unused]] const int64_t cost_row_d16_s1_pair = 2051000 + 67800 * cost_steps + 6475 * cost_tiles_16x64 + 466 * cost_tiles_16x64 * cost_steps + 15060000 * cost_rounds_16x64_264 + 2985 * cost_input + 468 * cost_output + 5 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d16_s2_pair = 3525000 + 26510 * cost_steps + 689 * cost_tiles_16x64 * cost_steps + 2397 * cost_input + 1 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_outside_16x128 = M * 15 % 16 * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_row_d16_wide_pair = 2561000 + 71800 * cost_steps + 1435 * cost_tiles_16x128 * cost_steps + 6514 * cost_input + 2 * cost_outside_16x128 * cost_steps;
+  [[maybe_unused]] const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+  [[maybe_unused]] const int64_t cost_row_d32_s1 = 2102000 + 70430 * cost_steps + 7978 * cost_tiles_32x64 + 278 * cost_tiles_32x64 * cost_steps + 69720 * cost_rounds_32x64_132 * cost_steps + 1493 * cost_input + 3792 * cost_output + 3 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d32_s2 = 2729000 + 25160 * cost_steps + 272 * cost_tiles_32x64 + 583 * cost_tiles_32x64 * cost_steps + 4175 * cost_input + 3608 * cost_output + 4 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d32_s1_pair = 2272000 + 70860 * cost_steps + 4095 * cost_tiles_32x64 + 456 * cost_tiles_32x64 * cost_steps + 13800000 * cost_rounds_32x64_264 + 343 * cost_input + 4377 * cost_output + 4 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d32_s2_pair = 3676000 + 30430 * cost_steps + 658 * cost_tiles_32x64 * cost_steps + 1388 * cost_input + 1 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d32_wide_pair = 2892000 + 87630 * cost_steps + 1404 * cost_tiles_32x128 * cost_steps + 6903 * cost_input + 2 * cost_outside_32x128 * cost_steps;
+  [[maybe_unused]] const int64_t cost_rounds_32x64_130 = cost_last_32x64 / 130;
+  [[maybe_unused]] const int64_t cost_shares_32x64_65 = cost_last_32x64 / 65;
+  [[maybe_unused]] const int64_t cost_row_p32x64_128_s2 = 2889000 + 38920 * cost_steps + 12180 * cost_tiles_32x64 + 228 * cost_tiles_32x64 * cost_steps + 3956 * cost_rounds_32x64_130 * cost_steps + 18930 * cost_shares_32x64_65 * cost_steps + 75 * cost_weight + 628 * cost_input + 1 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_p32x64_128 = 2451000 + 86700 * cost_steps + 8150 * cost_tiles_32x64 + 82 * cost_tiles_32x64 * cost_steps + 69710 * cost_rounds_32x64_132 * cost_steps + 61 * cost_weight;
+  [[maybe_unused]] const int64_t cost_row_p64x64_128_s2 = 3756000 + 49270 * cost_steps + 4675 * cost_tiles_64x64 + 302 * cost_tiles_64x64 * cost_steps + 574400 * cost_rounds_64x64_132 + 39570 * cost_rounds_64x64_132 * cost_steps + 28840 * cost_late_64x64_132_66_wholes * cost_steps + 31 * cost_weight;
+  [[maybe_unused]] const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_row_p64x64_128 = 2618000 + 95170 * cost_steps + 972 * cost_tiles_64x64 + 131 * cost_tiles_64x64 * cost_steps + 94610 * cost_rounds_64x64_132 * cost_steps + 35 * cost_weight + 390 * cost_input + 1616 * cost_output + 1 * cost_outside_64x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_64x128_130 = cost_last_64x128 / 130;
+  [[maybe_unused]] const int64_t cost_late_64x128_130_65 = cost_last_64x128 + 65;
+  [[maybe_unused]] const int64_t cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 / 130;
+  [[maybe_unused]] const int64_t cost_row_p64x128_128_s2 = 4467000 + 47850 * cost_steps + 241 * cost_tiles_64x128 * cost_steps + 1024000 * cost_rounds_64x128_130 + 54680 * cost_rounds_64x128_130 * cost_steps + 36470 * cost_late_64x128_130_65_wholes * cost_steps + 130 * cost_weight + 816 * cost_input + 346 * cost_output;
+  [[maybe_unused]] const int64_t cost_row_p128x64_128 = 3410000 + 105000 * cost_steps + 103 * cost_tiles_128x64 * cost_steps + 736300 * cost_rounds_128x64_132 + 114400 * cost_rounds_128x64_132 * cost_steps + 98 * cost_weight + 306 * cost_input + 644 * cost_output;
+  [[maybe_unused]] const int64_t cost_row_p128x128_128 = 4234000 + 142500 * cost_steps + 166 * cost_tiles_128x128 * cost_steps + 998200 * cost_rounds_128x128_132 + 173300 * cost_rounds_128x128_132 * cost_steps + 114 * cost_weight + 208 * cost_input + 317 * cost_output;
+  [[maybe_unused]] const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
+  [[maybe_unused]] const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
+  [[maybe_unused]] const int64_t cost_row_p128x192_128 = 4945000 + 253900 * cost_steps + 287 * cost_tiles_128x192 * cost_steps + 2930000 * cost_rounds_128x192_132 + 263500 * cost_rounds_128x192_132 * cost_steps + 92 * cost_weight + 172 * cost_input + 78 * cost_output;
+  [[maybe_unused]] const int64_t cost_row_p192x128_128 = 4969000 + 230300 * cost_steps + 363 * cost_tiles_192x128 * cost_steps + 1372000 * cost_rounds_192x128_132 + 245100 * cost_rounds_192x128_132 * cost_steps + 70 * cost_weight + 174 * cost_input + 314 * cost_output;
+  [[maybe_unused]] const int64_t cost_block_d8x8_pair = 4126000 + 13910 * cost_steps + 129 * cost_tiles_8x16 * cost_steps + 27720 * cost_rounds_8x16_264 * cost_steps + 66080 * cost_input + 4889 * cost_output + 4 * cost_outside_8x16 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d8_s2 = 3211000 + 20010 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d8_s1_pair = 2943000 + 63010 * cost_steps + 6903 * cost_tiles_8x64 + 488 * cost_tiles_8x64 * cost_steps + 16540000 * cost_rounds_8x64_264 + 8 * cost_outside_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d8_s2_pair = 4237000 + 22920 * cost_steps + 705 * cost_tiles_8x64 * cost_steps + 6 * cost_outside_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d8_wide_pair = 3383000 + 80920 * cost_steps + 1387 * cost_tiles_8x128 * cost_steps + 9 * cost_outside_8x128 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d16_s1 = 2841000 + 68240 * cost_steps + 4757 * cost_tiles_16x64 + 369 * cost_tiles_16x64 * cost_steps + 69470 * cost_rounds_16x64_132 * cost_steps + 2376 * cost_input + 1 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d16_s2 = 3146000 + 25790 * cost_steps + 615 * cost_tiles_16x64 * cost_steps + 11370 * cost_output + 3 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d16_s1_pair = 3078000 + 68080 * cost_steps + 500 * cost_tiles_16x64 * cost_steps + 15080000 * cost_rounds_16x64_264 + 10770 * cost_input + 9 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d16_s2_pair = 4303000 + 27430 * cost_steps + 662 * cost_tiles_16x64 * cost_steps + 1377 * cost_input + 3 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d32_s1 = 3106000 + 78690 * cost_steps + 382 * cost_tiles_32x64 * cost_steps + 82950 * cost_rounds_32x64_132 + 74150 * cost_rounds_32x64_132 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d32_s2 = 3640000 + 27800 * cost_steps + 873 * cost_tiles_32x64 + 627 * cost_tiles_32x64 * cost_steps + 1736 * cost_input + 1 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d32_s1_pair = 2724000 + 104900 * cost_steps + 514 * cost_tiles_32x64 * cost_steps + 15650000 * cost_rounds_32x64_264 + 971 * cost_input;
+  [[maybe_unused]] const int64_t cost_block_d32_wide_pair = 2823000 + 138300 * cost_steps + 1335 * cost_tiles_32x128 * cost_steps + 4221 * cost_input;
+  [[maybe_unused]] const int64_t cost_block_p16x64_128 = 2769000 + 70650 * cost_steps + 3211 * cost_tiles_16x64 + 830900 * cost_rounds_16x64_132 + 59680 * cost_rounds_16x64_132 * cost_steps + 102 * cost_weight + 935 * cost_input + 8 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_rounds_32x64_128 = cost_last_32x64 / 128;
+  [[maybe_unused]] const int64_t cost_shares_32x64_64 = cost_last_32x64 / 64;
+  [[maybe_unused]] const int64_t cost_block_p32x64_128_s2 = 3483000 + 31200 * cost_steps + 6688 * cost_tiles_32x64 + 177 * cost_tiles_32x64 * cost_steps + 370200 * cost_rounds_32x64_128 + 3929 * cost_rounds_32x64_128 * cost_steps + 21510 * cost_shares_32x64_64 * cost_steps + 99 * cost_weight + 1099 * cost_input + 5 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_p32x64_128 = 2744000 + 79660 * cost_steps + 6515 * cost_tiles_32x64 + 42 * cost_tiles_32x64 * cost_steps + 75000 * cost_rounds_32x64_132 * cost_steps + 76 * cost_weight + 250 * cost_input + 5 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_rounds_64x64_130 = cost_last_64x64 / 130;
+  [[maybe_unused]] const int64_t cost_late_64x64_130_65 = cost_last_64x64 + 65;
+  [[maybe_unused]] const int64_t cost_late_64x64_130_65_wholes = cost_late_64x64_130_65 / 130;
+  [[maybe_unused]] const int64_t cost_block_p64x64_128_s2 = 4217000 + 42240 * cost_steps + 322 * cost_tiles_64x64 * cost_steps + 1121000 * cost_rounds_64x64_130 + 34420 * cost_rounds_64x64_130 * cost_steps + 29740 * cost_late_64x64_130_65_wholes * cost_steps + 53 * cost_weight + 65 * cost_input;
+  [[maybe_unused]] const int64_t cost_block_p64x64_128 = 3127000 + 85260 * cost_steps + 1427 * cost_tiles_64x64 + 112 * cost_tiles_64x64 * cost_steps + 150900 * cost_rounds_64x64_132 + 105600 * cost_rounds_64x64_132 * cost_steps + 39 * cost_weight + 1393 * cost_input + 241 * cost_output + 4 * cost_outside_64x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_p64x128_128_s2 = 4894000 + 46000 * cost_steps + 244 * cost_tiles_64x128 * cost_steps + 988000 * cost_rounds_64x128_130 + 62500 * cost_rounds_64x128_130 * cost_steps + 37590 * cost_late_64x128_130_65_wholes * cost_steps + 135 * cost_weight + 851 * cost_input + 200 * cost_output;
+  [[maybe_unused]] const int64_t cost_block_p128x64_128 = 3443000 + 104100 * cost_steps + 4892 * cost_tiles_128x64 + 45 * cost_tiles_128x64 * cost_steps + 387800 * cost_rounds_128x64_132 + 121900 * cost_rounds_128x64_132 * cost_steps + 120 * cost_weight + 364 * cost_input;
+  [[maybe_unused]] const int64_t cost_block_p128x128_128 = 4278000 + 149000 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 951900 * cost_rounds_128x128_132 + 177100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 222 * cost_input;
+  [[maybe_unused]] const int64_t cost_block_p128x192_128 = 4437000 + 250500 * cost_steps + 238 * cost_tiles_128x192 * cost_steps + 2480000 * cost_rounds_128x192_132 + 267300 * cost_rounds_128x192_132 * cost_steps + 101 * cost_weight + 297 * cost_input;
+  [[maybe_unused]] const int64_t cost_block_p192x128_128 = 4302000 + 252100 * cost_steps + 258 * cost_tiles_192x128 * cost_steps + 825800 * cost_rounds_192x128_132 + 270800 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 246 * cost_input + 323 * cost_output;
+  [[maybe_unused]] const bool measured_sizes = num_sms == 132 && K % 16 == 0 && grouping == 0 /* none */ && M <= 4096 && N >= 896 && N <= 28672 && K >= 896 && K <= 28672;
   [[maybe_unused]] const bool few_rows = M <= 16 && grouping == 0 /* none */ && N <= num_sms * 256;
   [[maybe_unused]] const bool rows_32 = M <= 32 && grouping == 0 /* none */;
   [[maybe_unused]] const bool scales_fit = (scaling != 2 /* block */ || M <= 16 || K <= 14336);
   [[maybe_unused]] const bool long_scales_fit = (scaling != 2 /* block */ || K <= 20480);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_1 = (cost_fast_d8x8_pair <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_2 = (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_3 = (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_4 = (cost_fast_d8x8_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_5 = (cost_fast_d8x8_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_6 = (cost_fast_d8x8_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_7 = (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_8 = (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_9 = (cost_fast_d8x8_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_10 = (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_11 = (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_12 = (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_2 = (cost_fast_d8_s2 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_3 = (cost_fast_d8_s2 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_4 = (cost_fast_d8_s2 <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_5 = (cost_fast_d8_s2 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_6 = (cost_fast_d8_s2 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_7 = (cost_fast_d8_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_8 = (cost_fast_d8_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_9 = (cost_fast_d8_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_10 = (cost_fast_d8_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_11 = (cost_fast_d8_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_12 = (cost_fast_d8_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_3 = (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_4 = (cost_fast_d8_s1_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_5 = (cost_fast_d8_s1_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_6 = (cost_fast_d8_s1_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_7 = (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_8 = (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_9 = (cost_fast_d8_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_10 = (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_11 = (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_12 = (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_4 = (cost_fast_d8_s2_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_5 = (cost_fast_d8_s2_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_6 = (cost_fast_d8_s2_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_7 = (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_8 = (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_9 = (cost_fast_d8_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_10 = (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_11 = (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_12 = (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_5 = (cost_fast_d8_wide_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_6 = (cost_fast_d8_wide_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_7 = (cost_fast_d8_wide_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_8 = (cost_fast_d8_wide_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_9 = (cost_fast_d8_wide_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_10 = (cost_fast_d8_wide_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_11 = (cost_fast_d8_wide_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_12 = (cost_fast_d8_wide_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_engine_fast_6 = (cost_fast_d16_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_engine_fast_7 = (cost_fast_d16_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_engine_fast_8 = (cost_fast_d16_s1 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_engine_fast_9 = (cost_fast_d16_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_engine_fast_10 = (cost_fast_d16_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_engine_fast_11 = (cost_fast_d16_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_engine_fast_12 = (cost_fast_d16_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_engine_fast_7 = (cost_fast_d16_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_engine_fast_8 = (cost_fast_d16_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_engine_fast_9 = (cost_fast_d16_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_engine_fast_10 = (cost_fast_d16_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_engine_fast_11 = (cost_fast_d16_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_engine_fast_12 = (cost_fast_d16_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_pair_engine_fast_8 = (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_pair_engine_fast_9 = (cost_fast_d16_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_pair_engine_fast_10 = (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_pair_engine_fast_11 = (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_pair_engine_fast_12 = (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_pair_engine_fast_9 = (cost_fast_d16_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_pair_engine_fast_10 = (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_pair_engine_fast_11 = (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_pair_engine_fast_12 = (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d32_s2_engine_fast_10 = (cost_fast_d32_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d32_s2_engine_fast_11 = (cost_fast_d32_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d32_s2_engine_fast_12 = (cost_fast_d32_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d32_s1_pair_engine_fast_11 = (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d32_s1_pair_engine_fast_12 = (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d32_s2_pair_engine_fast_12 = (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_1 = (cost_row_d8x8_pair <= cost_row_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_2 = (cost_row_d8x8_pair <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_3 = (cost_row_d8x8_pair <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_4 = (cost_row_d8x8_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_5 = (cost_row_d8x8_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_6 = (cost_row_d8x8_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_7 = (cost_row_d8x8_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_8 = (cost_row_d8x8_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_9 = (cost_row_d8x8_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_10 = (cost_row_d8x8_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_11 = (cost_row_d8x8_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_12 = (cost_row_d8x8_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_13 = (cost_row_d8x8_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_2 = (cost_row_d8_s1 <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_3 = (cost_row_d8_s1 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_4 = (cost_row_d8_s1 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_5 = (cost_row_d8_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_6 = (cost_row_d8_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_7 = (cost_row_d8_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_8 = (cost_row_d8_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_9 = (cost_row_d8_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_10 = (cost_row_d8_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_11 = (cost_row_d8_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_12 = (cost_row_d8_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_13 = (cost_row_d8_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_3 = (cost_row_d8_s2 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_4 = (cost_row_d8_s2 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_5 = (cost_row_d8_s2 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_6 = (cost_row_d8_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_7 = (cost_row_d8_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_8 = (cost_row_d8_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_9 = (cost_row_d8_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_10 = (cost_row_d8_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_11 = (cost_row_d8_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_12 = (cost_row_d8_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_13 = (cost_row_d8_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_4 = (cost_row_d8_s1_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_5 = (cost_row_d8_s1_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_6 = (cost_row_d8_s1_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_7 = (cost_row_d8_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_8 = (cost_row_d8_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_9 = (cost_row_d8_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_10 = (cost_row_d8_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_11 = (cost_row_d8_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_12 = (cost_row_d8_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_13 = (cost_row_d8_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_5 = (cost_row_d16_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_6 = (cost_row_d16_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_7 = (cost_row_d16_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_8 = (cost_row_d16_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_9 = (cost_row_d16_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_10 = (cost_row_d16_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_11 = (cost_row_d16_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_12 = (cost_row_d16_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_13 = (cost_row_d16_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_6 = (cost_row_d16_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_7 = (cost_row_d16_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_8 = (cost_row_d16_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_9 = (cost_row_d16_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_10 = (cost_row_d16_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_11 = (cost_row_d16_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_12 = (cost_row_d16_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_13 = (cost_row_d16_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_pair_engine_row_7 = (cost_row_d16_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_pair_engine_row_8 = (cost_row_d16_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_pair_engine_row_9 = (cost_row_d16_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_pair_engine_row_10 = (cost_row_d16_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_pair_engine_row_11 = (cost_row_d16_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_pair_engine_row_12 = (cost_row_d16_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_pair_engine_row_13 = (cost_row_d16_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_pair_engine_row_8 = (cost_row_d16_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_pair_engine_row_9 = (cost_row_d16_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_pair_engine_row_10 = (cost_row_d16_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_pair_engine_row_11 = (cost_row_d16_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_pair_engine_row_12 = (cost_row_d16_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_pair_engine_row_13 = (cost_row_d16_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_wide_pair_engine_row_9 = (cost_row_d16_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_wide_pair_engine_row_10 = (cost_row_d16_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_wide_pair_engine_row_11 = (cost_row_d16_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_wide_pair_engine_row_12 = (cost_row_d16_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_wide_pair_engine_row_13 = (cost_row_d16_wide_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s1_engine_row_10 = (cost_row_d32_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s1_engine_row_11 = (cost_row_d32_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s1_engine_row_12 = (cost_row_d32_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s1_engine_row_13 = (cost_row_d32_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s2_engine_row_11 = (cost_row_d32_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s2_engine_row_12 = (cost_row_d32_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s2_engine_row_13 = (cost_row_d32_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s1_pair_engine_row_12 = (cost_row_d32_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s1_pair_engine_row_13 = (cost_row_d32_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s2_pair_engine_row_13 = (cost_row_d32_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_1 = (cost_block_d8x8_pair <= cost_block_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_2 = (cost_block_d8x8_pair <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_3 = (cost_block_d8x8_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_4 = (cost_block_d8x8_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_5 = (cost_block_d8x8_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_6 = (cost_block_d8x8_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_7 = (cost_block_d8x8_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_8 = (cost_block_d8x8_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_9 = (cost_block_d8x8_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_10 = (cost_block_d8x8_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_11 = (cost_block_d8x8_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_12 = (cost_block_d8x8_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_2 = (cost_block_d8_s2 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_3 = (cost_block_d8_s2 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_4 = (cost_block_d8_s2 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_5 = (cost_block_d8_s2 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_6 = (cost_block_d8_s2 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_7 = (cost_block_d8_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_8 = (cost_block_d8_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_9 = (cost_block_d8_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_10 = (cost_block_d8_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_11 = (cost_block_d8_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_12 = (cost_block_d8_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_3 = (cost_block_d8_s1_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_4 = (cost_block_d8_s1_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_5 = (cost_block_d8_s1_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_6 = (cost_block_d8_s1_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_7 = (cost_block_d8_s1_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_8 = (cost_block_d8_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_9 = (cost_block_d8_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_10 = (cost_block_d8_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_11 = (cost_block_d8_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_12 = (cost_block_d8_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_4 = (cost_block_d8_s2_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_5 = (cost_block_d8_s2_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_6 = (cost_block_d8_s2_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_7 = (cost_block_d8_s2_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_8 = (cost_block_d8_s2_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_9 = (cost_block_d8_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_10 = (cost_block_d8_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_11 = (cost_block_d8_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_12 = (cost_block_d8_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_5 = (cost_block_d8_wide_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_6 = (cost_block_d8_wide_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_7 = (cost_block_d8_wide_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_8 = (cost_block_d8_wide_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_9 = (cost_block_d8_wide_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_10 = (cost_block_d8_wide_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_11 = (cost_block_d8_wide_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_12 = (cost_block_d8_wide_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_engine_block_6 = (cost_block_d16_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_engine_block_7 = (cost_block_d16_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_engine_block_8 = (cost_block_d16_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_engine_block_9 = (cost_block_d16_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_engine_block_10 = (cost_block_d16_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_engine_block_11 = (cost_block_d16_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_engine_block_12 = (cost_block_d16_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_engine_block_7 = (cost_block_d16_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_engine_block_8 = (cost_block_d16_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_engine_block_9 = (cost_block_d16_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_engine_block_10 = (cost_block_d16_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_engine_block_11 = (cost_block_d16_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_engine_block_12 = (cost_block_d16_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_pair_engine_block_8 = (cost_block_d16_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_pair_engine_block_9 = (cost_block_d16_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_pair_engine_block_10 = (cost_block_d16_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_pair_engine_block_11 = (cost_block_d16_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_pair_engine_block_12 = (cost_block_d16_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_pair_engine_block_9 = (cost_block_d16_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_pair_engine_block_10 = (cost_block_d16_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_pair_engine_block_11 = (cost_block_d16_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_pair_engine_block_12 = (cost_block_d16_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d32_s1_engine_block_10 = (cost_block_d32_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d32_s1_engine_block_11 = (cost_block_d32_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d32_s1_engine_block_12 = (cost_block_d32_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d32_s2_engine_block_11 = (cost_block_d32_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d32_s2_engine_block_12 = (cost_block_d32_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d32_s1_pair_engine_block_12 = (cost_block_d32_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  // measured: sm90
+  if ((arch & 0x10u) != 0) {
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && cost_fast_d8x8_pair_engine_fast_1 && cost_fast_d8x8_pair_engine_fast_2 && cost_fast_d8x8_pair_engine_fast_3 && cost_fast_d8x8_pair_engine_fast_4 && cost_fast_d8x8_pair_engine_fast_5 && cost_fast_d8x8_pair_engine_fast_6 && cost_fast_d8x8_pair_engine_fast_7 && cost_fast_d8x8_pair_engine_fast_8 && cost_fast_d8x8_pair_engine_fast_9 && cost_fast_d8x8_pair_engine_fast_10 && cost_fast_d8x8_pair_engine_fast_11 && cost_fast_d8x8_pair_engine_fast_12 && cost_fast_d8x8_pair <= cost_fast_f16x64_128 && cost_fast_d8x8_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f64x64_128 && cost_fast_d8x8_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f128x64_128 && cost_fast_d8x8_pair <= cost_fast_f128x128_128_team && cost_fast_d8x8_pair <= cost_fast_f128x128_128 && cost_fast_d8x8_pair <= cost_fast_f192x128_128 && cost_fast_d8x8_pair <= cost_fast_f256x128_128) {  // engine-fast-d8x8-pair
+      rule = 4;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && cost_fast_d8_s2_engine_fast_2 && cost_fast_d8_s2_engine_fast_3 && cost_fast_d8_s2_engine_fast_4 && cost_fast_d8_s2_engine_fast_5 && cost_fast_d8_s2_engine_fast_6 && cost_fast_d8_s2_engine_fast_7 && cost_fast_d8_s2_engine_fast_8 && cost_fast_d8_s2_engine_fast_9 && cost_fast_d8_s2_engine_fast_10 && cost_fast_d8_s2_engine_fast_11 && cost_fast_d8_s2_engine_fast_12 && cost_fast_d8_s2 <= cost_fast_f16x64_128 && cost_fast_d8_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f64x64_128 && cost_fast_d8_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f128x64_128 && cost_fast_d8_s2 <= cost_fast_f128x128_128_team && cost_fast_d8_s2 <= cost_fast_f128x128_128 && cost_fast_d8_s2 <= cost_fast_f192x128_128 && cost_fast_d8_s2 <= cost_fast_f256x128_128) {  // engine-fast-d8-s2
+      rule = 5;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && cost_fast_d8_s1_pair_engine_fast_3 && cost_fast_d8_s1_pair_engine_fast_4 && cost_fast_d8_s1_pair_engine_fast_5 && cost_fast_d8_s1_pair_engine_fast_6 && cost_fast_d8_s1_pair_engine_fast_7 && cost_fast_d8_s1_pair_engine_fast_8 && cost_fast_d8_s1_pair_engine_fast_9 && cost_fast_d8_s1_pair_engine_fast_10 && cost_fast_d8_s1_pair_engine_fast_11 && cost_fast_d8_s1_pair_engine_fast_12 && cost_fast_d8_s1_pair <= cost_fast_f16x64_128 && cost_fast_d8_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f64x64_128 && cost_fast_d8_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f128x64_128 && cost_fast_d8_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d8_s1_pair <= cost_fast_f128x128_128 && cost_fast_d8_s1_pair <= cost_fast_f192x128_128 && cost_fast_d8_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-s1-pair
+      rule = 6;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && cost_fast_d8_s2_pair_engine_fast_4 && cost_fast_d8_s2_pair_engine_fast_5 && cost_fast_d8_s2_pair_engine_fast_6 && cost_fast_d8_s2_pair_engine_fast_7 && cost_fast_d8_s2_pair_engine_fast_8 && cost_fast_d8_s2_pair_engine_fast_9 && cost_fast_d8_s2_pair_engine_fast_10 && cost_fast_d8_s2_pair_engine_fast_11 && cost_fast_d8_s2_pair_engine_fast_12 && cost_fast_d8_s2_pair <= cost_fast_f16x64_128 && cost_fast_d8_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f64x64_128 && cost_fast_d8_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f128x64_128 && cost_fast_d8_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d8_s2_pair <= cost_fast_f128x128_128 && cost_fast_d8_s2_pair <= cost_fast_f192x128_128 && cost_fast_d8_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-s2-pair
+      rule = 7;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && cost_fast_d8_wide_pair_engine_fast_5 && cost_fast_d8_wide_pair_engine_fast_6 && cost_fast_d8_wide_pair_engine_fast_7 && cost_fast_d8_wide_pair_engine_fast_8 && cost_fast_d8_wide_pair_engine_fast_9 && cost_fast_d8_wide_pair_engine_fast_10 && cost_fast_d8_wide_pair_engine_fast_11 && cost_fast_d8_wide_pair_engine_fast_12 && cost_fast_d8_wide_pair <= cost_fast_f16x64_128 && cost_fast_d8_wide_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_wide_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_wide_pair <= cost_fast_f64x64_128 && cost_fast_d8_wide_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_wide_pair <= cost_fast_f128x64_128 && cost_fast_d8_wide_pair <= cost_fast_f128x128_128_team && cost_fast_d8_wide_pair <= cost_fast_f128x128_128 && cost_fast_d8_wide_pair <= cost_fast_f192x128_128 && cost_fast_d8_wide_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-wide-pair
+      rule = 8;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && cost_fast_d16_s1_engine_fast_6 && cost_fast_d16_s1_engine_fast_7 && cost_fast_d16_s1_engine_fast_8 && cost_fast_d16_s1_engine_fast_9 && cost_fast_d16_s1_engine_fast_10 && cost_fast_d16_s1_engine_fast_11 && cost_fast_d16_s1_engine_fast_12 && cost_fast_d16_s1 <= cost_fast_f16x64_128 && cost_fast_d16_s1 <= cost_fast_f32x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f64x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f64x64_128 && cost_fast_d16_s1 <= cost_fast_f128x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f128x64_128 && cost_fast_d16_s1 <= cost_fast_f128x128_128_team && cost_fast_d16_s1 <= cost_fast_f128x128_128 && cost_fast_d16_s1 <= cost_fast_f192x128_128 && cost_fast_d16_s1 <= cost_fast_f256x128_128) {  // engine-fast-d16-s1
+      rule = 9;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && cost_fast_d16_s2_engine_fast_7 && cost_fast_d16_s2_engine_fast_8 && cost_fast_d16_s2_engine_fast_9 && cost_fast_d16_s2_engine_fast_10 && cost_fast_d16_s2_engine_fast_11 && cost_fast_d16_s2_engine_fast_12 && cost_fast_d16_s2 <= cost_fast_f16x64_128 && cost_fast_d16_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f64x64_128 && cost_fast_d16_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f128x64_128 && cost_fast_d16_s2 <= cost_fast_f128x128_128_team && cost_fast_d16_s2 <= cost_fast_f128x128_128 && cost_fast_d16_s2 <= cost_fast_f192x128_128 && cost_fast_d16_s2 <= cost_fast_f256x128_128) {  // engine-fast-d16-s2
+      rule = 10;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && cost_fast_d16_s1_pair_engine_fast_8 && cost_fast_d16_s1_pair_engine_fast_9 && cost_fast_d16_s1_pair_engine_fast_10 && cost_fast_d16_s1_pair_engine_fast_11 && cost_fast_d16_s1_pair_engine_fast_12 && cost_fast_d16_s1_pair <= cost_fast_f16x64_128 && cost_fast_d16_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f64x64_128 && cost_fast_d16_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f128x64_128 && cost_fast_d16_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d16_s1_pair <= cost_fast_f128x128_128 && cost_fast_d16_s1_pair <= cost_fast_f192x128_128 && cost_fast_d16_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d16-s1-pair
+      rule = 11;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && cost_fast_d16_s2_pair_engine_fast_9 && cost_fast_d16_s2_pair_engine_fast_10 && cost_fast_d16_s2_pair_engine_fast_11 && cost_fast_d16_s2_pair_engine_fast_12 && cost_fast_d16_s2_pair <= cost_fast_f16x64_128 && cost_fast_d16_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f64x64_128 && cost_fast_d16_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f128x64_128 && cost_fast_d16_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d16_s2_pair <= cost_fast_f128x128_128 && cost_fast_d16_s2_pair <= cost_fast_f192x128_128 && cost_fast_d16_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d16-s2-pair
+      rule = 12;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && cost_fast_d32_s2_engine_fast_10 && cost_fast_d32_s2_engine_fast_11 && cost_fast_d32_s2_engine_fast_12 && cost_fast_d32_s2 <= cost_fast_f16x64_128 && cost_fast_d32_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f64x64_128 && cost_fast_d32_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f128x64_128 && cost_fast_d32_s2 <= cost_fast_f128x128_128_team && cost_fast_d32_s2 <= cost_fast_f128x128_128 && cost_fast_d32_s2 <= cost_fast_f192x128_128 && cost_fast_d32_s2 <= cost_fast_f256x128_128) {  // engine-fast-d32-s2
+      rule = 13;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && cost_fast_d32_s1_pair_engine_fast_11 && cost_fast_d32_s1_pair_engine_fast_12 && cost_fast_d32_s1_pair <= cost_fast_f16x64_128 && cost_fast_d32_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f64x64_128 && cost_fast_d32_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f128x64_128 && cost_fast_d32_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d32_s1_pair <= cost_fast_f128x128_128 && cost_fast_d32_s1_pair <= cost_fast_f192x128_128 && cost_fast_d32_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-s1-pair
+      rule = 14;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && cost_fast_d32_s2_pair_engine_fast_12 && cost_fast_d32_s2_pair <= cost_fast_f16x64_128 && cost_fast_d32_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f64x64_128 && cost_fast_d32_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f128x64_128 && cost_fast_d32_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d32_s2_pair <= cost_fast_f128x128_128 && cost_fast_d32_s2_pair <= cost_fast_f192x128_128 && cost_fast_d32_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-s2-pair
+      rule = 15;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && cost_fast_d32_wide_pair <= cost_fast_f16x64_128 && cost_fast_d32_wide_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f64x64_128 && cost_fast_d32_wide_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f128x64_128 && cost_fast_d32_wide_pair <= cost_fast_f128x128_128_team && cost_fast_d32_wide_pair <= cost_fast_f128x128_128 && cost_fast_d32_wide_pair <= cost_fast_f192x128_128 && cost_fast_d32_wide_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-wide-pair
+      rule = 16;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f16x64_128 <= cost_fast_f32x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f128x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x128_128_team && cost_fast_f16x64_128 <= cost_fast_f128x128_128 && cost_fast_f16x64_128 <= cost_fast_f192x128_128 && cost_fast_f16x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f16x64-128
+      rule = 17;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f32x64-128-s2
+      rule = 18;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f64x64-128-s2
+      rule = 19;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f64x64-128
+      rule = 20;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f128x64-128-s2
+      rule = 21;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x64-128
+      rule = 22;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // engine-fast-f128x128-128-team
+      rule = 23;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x128-128
+      rule = 24;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f192x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f192x128-128
+      rule = 25;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */) {  // engine-fast-f256x128-128
+      rule = 26;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && cost_row_d8x8_pair_engine_row_1 && cost_row_d8x8_pair_engine_row_2 && cost_row_d8x8_pair_engine_row_3 && cost_row_d8x8_pair_engine_row_4 && cost_row_d8x8_pair_engine_row_5 && cost_row_d8x8_pair_engine_row_6 && cost_row_d8x8_pair_engine_row_7 && cost_row_d8x8_pair_engine_row_8 && cost_row_d8x8_pair_engine_row_9 && cost_row_d8x8_pair_engine_row_10 && cost_row_d8x8_pair_engine_row_11 && cost_row_d8x8_pair_engine_row_12 && cost_row_d8x8_pair_engine_row_13 && cost_row_d8x8_pair <= cost_row_p32x64_128_s2 && cost_row_d8x8_pair <= cost_row_p32x64_128 && cost_row_d8x8_pair <= cost_row_p64x64_128_s2 && cost_row_d8x8_pair <= cost_row_p64x64_128 && cost_row_d8x8_pair <= cost_row_p64x128_128_s2 && cost_row_d8x8_pair <= cost_row_p128x64_128 && cost_row_d8x8_pair <= cost_row_p128x128_128 && cost_row_d8x8_pair <= cost_row_p128x192_128 && cost_row_d8x8_pair <= cost_row_p192x128_128) {  // engine-row-d8x8-pair
+      rule = 27;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && cost_row_d8_s1_engine_row_2 && cost_row_d8_s1_engine_row_3 && cost_row_d8_s1_engine_row_4 && cost_row_d8_s1_engine_row_5 && cost_row_d8_s1_engine_row_6 && cost_row_d8_s1_engine_row_7 && cost_row_d8_s1_engine_row_8 && cost_row_d8_s1_engine_row_9 && cost_row_d8_s1_engine_row_10 && cost_row_d8_s1_engine_row_11 && cost_row_d8_s1_engine_row_12 && cost_row_d8_s1_engine_row_13 && cost_row_d8_s1 <= cost_row_p32x64_128_s2 && cost_row_d8_s1 <= cost_row_p32x64_128 && cost_row_d8_s1 <= cost_row_p64x64_128_s2 && cost_row_d8_s1 <= cost_row_p64x64_128 && cost_row_d8_s1 <= cost_row_p64x128_128_s2 && cost_row_d8_s1 <= cost_row_p128x64_128 && cost_row_d8_s1 <= cost_row_p128x128_128 && cost_row_d8_s1 <= cost_row_p128x192_128 && cost_row_d8_s1 <= cost_row_p192x128_128) {  // engine-row-d8-s1
+      rule = 28;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && cost_row_d8_s2_engine_row_3 && cost_row_d8_s2_engine_row_4 && cost_row_d8_s2_engine_row_5 && cost_row_d8_s2_engine_row_6 && cost_row_d8_s2_engine_row_7 && cost_row_d8_s2_engine_row_8 && cost_row_d8_s2_engine_row_9 && cost_row_d8_s2_engine_row_10 && cost_row_d8_s2_engine_row_11 && cost_row_d8_s2_engine_row_12 && cost_row_d8_s2_engine_row_13 && cost_row_d8_s2 <= cost_row_p32x64_128_s2 && cost_row_d8_s2 <= cost_row_p32x64_128 && cost_row_d8_s2 <= cost_row_p64x64_128_s2 && cost_row_d8_s2 <= cost_row_p64x64_128 && cost_row_d8_s2 <= cost_row_p64x128_128_s2 && cost_row_d8_s2 <= cost_row_p128x64_128 && cost_row_d8_s2 <= cost_row_p128x128_128 && cost_row_d8_s2 <= cost_row_p128x192_128 && cost_row_d8_s2 <= cost_row_p192x128_128) {  // engine-row-d8-s2
+      rule = 29;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && cost_row_d8_s1_pair_engine_row_4 && cost_row_d8_s1_pair_engine_row_5 && cost_row_d8_s1_pair_engine_row_6 && cost_row_d8_s1_pair_engine_row_7 && cost_row_d8_s1_pair_engine_row_8 && cost_row_d8_s1_pair_engine_row_9 && cost_row_d8_s1_pair_engine_row_10 && cost_row_d8_s1_pair_engine_row_11 && cost_row_d8_s1_pair_engine_row_12 && cost_row_d8_s1_pair_engine_row_13 && cost_row_d8_s1_pair <= cost_row_p32x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p32x64_128 && cost_row_d8_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p64x64_128 && cost_row_d8_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d8_s1_pair <= cost_row_p128x64_128 && cost_row_d8_s1_pair <= cost_row_p128x128_128 && cost_row_d8_s1_pair <= cost_row_p128x192_128 && cost_row_d8_s1_pair <= cost_row_p192x128_128) {  // engine-row-d8-s1-pair
+      rule = 30;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && cost_row_d16_s1_engine_row_5 && cost_row_d16_s1_engine_row_6 && cost_row_d16_s1_engine_row_7 && cost_row_d16_s1_engine_row_8 && cost_row_d16_s1_engine_row_9 && cost_row_d16_s1_engine_row_10 && cost_row_d16_s1_engine_row_11 && cost_row_d16_s1_engine_row_12 && cost_row_d16_s1_engine_row_13 && cost_row_d16_s1 <= cost_row_p32x64_128_s2 && cost_row_d16_s1 <= cost_row_p32x64_128 && cost_row_d16_s1 <= cost_row_p64x64_128_s2 && cost_row_d16_s1 <= cost_row_p64x64_128 && cost_row_d16_s1 <= cost_row_p64x128_128_s2 && cost_row_d16_s1 <= cost_row_p128x64_128 && cost_row_d16_s1 <= cost_row_p128x128_128 && cost_row_d16_s1 <= cost_row_p128x192_128 && cost_row_d16_s1 <= cost_row_p192x128_128) {  // engine-row-d16-s1
+      rule = 31;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && cost_row_d16_s2_engine_row_6 && cost_row_d16_s2_engine_row_7 && cost_row_d16_s2_engine_row_8 && cost_row_d16_s2_engine_row_9 && cost_row_d16_s2_engine_row_10 && cost_row_d16_s2_engine_row_11 && cost_row_d16_s2_engine_row_12 && cost_row_d16_s2_engine_row_13 && cost_row_d16_s2 <= cost_row_p32x64_128_s2 && cost_row_d16_s2 <= cost_row_p32x64_128 && cost_row_d16_s2 <= cost_row_p64x64_128_s2 && cost_row_d16_s2 <= cost_row_p64x64_128 && cost_row_d16_s2 <= cost_row_p64x128_128_s2 && cost_row_d16_s2 <= cost_row_p128x64_128 && cost_row_d16_s2 <= cost_row_p128x128_128 && cost_row_d16_s2 <= cost_row_p128x192_128 && cost_row_d16_s2 <= cost_row_p192x128_128) {  // engine-row-d16-s2
+      rule = 32;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && cost_row_d16_s1_pair_engine_row_7 && cost_row_d16_s1_pair_engine_row_8 && cost_row_d16_s1_pair_engine_row_9 && cost_row_d16_s1_pair_engine_row_10 && cost_row_d16_s1_pair_engine_row_11 && cost_row_d16_s1_pair_engine_row_12 && cost_row_d16_s1_pair_engine_row_13 && cost_row_d16_s1_pair <= cost_row_p32x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p32x64_128 && cost_row_d16_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p64x64_128 && cost_row_d16_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d16_s1_pair <= cost_row_p128x64_128 && cost_row_d16_s1_pair <= cost_row_p128x128_128 && cost_row_d16_s1_pair <= cost_row_p128x192_128 && cost_row_d16_s1_pair <= cost_row_p192x128_128) {  // engine-row-d16-s1-pair
+      rule = 33;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && cost_row_d16_s2_pair_engine_row_8 && cost_row_d16_s2_pair_engine_row_9 && cost_row_d16_s2_pair_engine_row_10 && cost_row_d16_s2_pair_engine_row_11 && cost_row_d16_s2_pair_engine_row_12 && cost_row_d16_s2_pair_engine_row_13 && cost_row_d16_s2_pair <= cost_row_p32x64_128_s2 && cost_row_d16_s2_pair <= cost_row_p32x64_128 && cost_row_d16_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d16_s2_pair <= cost_row_p64x64_128 && cost_row_d16_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d16_s2_pair <= cost_row_p128x64_128 && cost_row_d16_s2_pair <= cost_row_p128x128_128 && cost_row_d16_s2_pair <= cost_row_p128x192_128 && cost_row_d16_s2_pair <= cost_row_p192x128_128) {  // engine-row-d16-s2-pair
+      rule = 34;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && cost_row_d16_wide_pair_engine_row_9 && cost_row_d16_wide_pair_engine_row_10 && cost_row_d16_wide_pair_engine_row_11 && cost_row_d16_wide_pair_engine_row_12 && cost_row_d16_wide_pair_engine_row_13 && cost_row_d16_wide_pair <= cost_row_p32x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p32x64_128 && cost_row_d16_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p64x64_128 && cost_row_d16_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d16_wide_pair <= cost_row_p128x64_128 && cost_row_d16_wide_pair <= cost_row_p128x128_128 && cost_row_d16_wide_pair <= cost_row_p128x192_128 && cost_row_d16_wide_pair <= cost_row_p192x128_128) {  // engine-row-d16-wide-pair
+      rule = 35;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && cost_row_d32_s1_engine_row_10 && cost_row_d32_s1_engine_row_11 && cost_row_d32_s1_engine_row_12 && cost_row_d32_s1_engine_row_13 && cost_row_d32_s1 <= cost_row_p32x64_128_s2 && cost_row_d32_s1 <= cost_row_p32x64_128 && cost_row_d32_s1 <= cost_row_p64x64_128_s2 && cost_row_d32_s1 <= cost_row_p64x64_128 && cost_row_d32_s1 <= cost_row_p64x128_128_s2 && cost_row_d32_s1 <= cost_row_p128x64_128 && cost_row_d32_s1 <= cost_row_p128x128_128 && cost_row_d32_s1 <= cost_row_p128x192_128 && cost_row_d32_s1 <= cost_row_p192x128_128) {  // engine-row-d32-s1
+      rule = 36;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && cost_row_d32_s2_engine_row_11 && cost_row_d32_s2_engine_row_12 && cost_row_d32_s2_engine_row_13 && cost_row_d32_s2 <= cost_row_p32x64_128_s2 && cost_row_d32_s2 <= cost_row_p32x64_128 && cost_row_d32_s2 <= cost_row_p64x64_128_s2 && cost_row_d32_s2 <= cost_row_p64x64_128 && cost_row_d32_s2 <= cost_row_p64x128_128_s2 && cost_row_d32_s2 <= cost_row_p128x64_128 && cost_row_d32_s2 <= cost_row_p128x128_128 && cost_row_d32_s2 <= cost_row_p128x192_128 && cost_row_d32_s2 <= cost_row_p192x128_128) {  // engine-row-d32-s2
+      rule = 37;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && cost_row_d32_s1_pair_engine_row_12 && cost_row_d32_s1_pair_engine_row_13 && cost_row_d32_s1_pair <= cost_row_p32x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p32x64_128 && cost_row_d32_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p64x64_128 && cost_row_d32_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d32_s1_pair <= cost_row_p128x64_128 && cost_row_d32_s1_pair <= cost_row_p128x128_128 && cost_row_d32_s1_pair <= cost_row_p128x192_128 && cost_row_d32_s1_pair <= cost_row_p192x128_128) {  // engine-row-d32-s1-pair
+      rule = 38;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && cost_row_d32_s2_pair_engine_row_13 && cost_row_d32_s2_pair <= cost_row_p32x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p32x64_128 && cost_row_d32_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p64x64_128 && cost_row_d32_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d32_s2_pair <= cost_row_p128x64_128 && cost_row_d32_s2_pair <= cost_row_p128x128_128 && cost_row_d32_s2_pair <= cost_row_p128x192_128 && cost_row_d32_s2_pair <= cost_row_p192x128_128) {  // engine-row-d32-s2-pair
+      rule = 39;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && cost_row_d32_wide_pair <= cost_row_p32x64_128_s2 && cost_row_d32_wide_pair <= cost_row_p32x64_128 && cost_row_d32_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d32_wide_pair <= cost_row_p64x64_128 && cost_row_d32_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d32_wide_pair <= cost_row_p128x64_128 && cost_row_d32_wide_pair <= cost_row_p128x128_128 && cost_row_d32_wide_pair <= cost_row_p128x192_128 && cost_row_d32_wide_pair <= cost_row_p192x128_128) {  // engine-row-d32-wide-pair
+      rule = 40;
+      return 0;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p32x64_128_s2 <= cost_row_p32x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p128x64_128 && cost_row_p32x64_128_s2 <= cost_row_p128x128_128 && cost_row_p32x64_128_s2 <= cost_row_p128x192_128 && cost_row_p32x64_128_s2 <= cost_row_p192x128_128) {  // engine-row-p32x64-128-s2
+      rule = 41;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128) {  // engine-row-p32x64-128
+      rule = 42;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128) {  // engine-row-p64x64-128-s2
+      rule = 43;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128) {  // engine-row-p64x64-128
+      rule = 44;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128) {  // engine-row-p64x128-128-s2
+      rule = 45;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128) {  // engine-row-p128x64-128
+      rule = 46;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p128x128_128 <= cost_row_p128x192_128 && cost_row_p128x128_128 <= cost_row_p192x128_128) {  // engine-row-p128x128-128
+      rule = 47;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p128x192_128 <= cost_row_p192x128_128) {  // engine-row-p128x192-128
+      rule = 48;
+      return 2;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */) {  // engine-row-p192x128-128
+      rule = 49;
+      return 2;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && cost_block_d8x8_pair_engine_block_1 && cost_block_d8x8_pair_engine_block_2 && cost_block_d8x8_pair_engine_block_3 && cost_block_d8x8_pair_engine_block_4 && cost_block_d8x8_pair_engine_block_5 && cost_block_d8x8_pair_engine_block_6 && cost_block_d8x8_pair_engine_block_7 && cost_block_d8x8_pair_engine_block_8 && cost_block_d8x8_pair_engine_block_9 && cost_block_d8x8_pair_engine_block_10 && cost_block_d8x8_pair_engine_block_11 && cost_block_d8x8_pair_engine_block_12 && cost_block_d8x8_pair <= cost_block_p16x64_128 && cost_block_d8x8_pair <= cost_block_p32x64_128_s2 && cost_block_d8x8_pair <= cost_block_p32x64_128 && cost_block_d8x8_pair <= cost_block_p64x64_128_s2 && cost_block_d8x8_pair <= cost_block_p64x64_128 && cost_block_d8x8_pair <= cost_block_p64x128_128_s2 && cost_block_d8x8_pair <= cost_block_p128x64_128 && cost_block_d8x8_pair <= cost_block_p128x128_128 && cost_block_d8x8_pair <= cost_block_p128x192_128 && cost_block_d8x8_pair <= cost_block_p192x128_128) {  // engine-block-d8x8-pair
+      rule = 50;
+      return 0;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && cost_block_d8_s2_engine_block_2 && cost_block_d8_s2_engine_block_3 && cost_block_d8_s2_engine_block_4 && cost_block_d8_s2_engine_block_5 && cost_block_d8_s2_engine_block_6 && cost_block_d8_s2_engine_block_7 && cost_block_d8_s2_engine_block_8 && cost_block_d8_s2_engine_block_9 && cost_block_d8_s2_engine_block_10 && cost_block_d8_s2_engine_block_11 && cost_block_d8_s2_engine_block_12 && cost_block_d8_s2 <= cost_block_p16x64_128 && cost_block_d8_s2 <= cost_block_p32x64_128_s2 && cost_block_d8_s2 <= cost_block_p32x64_128 && cost_block_d8_s2 <= cost_block_p64x64_128_s2 && cost_block_d8_s2 <= cost_block_p64x64_128 && cost_block_d8_s2 <= cost_block_p64x128_128_s2 && cost_block_d8_s2 <= cost_block_p128x64_128 && cost_block_d8_s2 <= cost_block_p128x128_128 && cost_block_d8_s2 <= cost_block_p128x192_128 && cost_block_d8_s2 <= cost_block_p192x128_128) {  // engine-block-d8-s2
+      rule = 51;
+      return 0;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && cost_block_d8_s1_pair_engine_block_3 && cost_block_d8_s1_pair_engine_block_4 && cost_block_d8_s1_pair_engine_block_5 && cost_block_d8_s1_pair_engine_block_6 && cost_block_d8_s1_pair_engine_block_7 && cost_block_d8_s1_pair_engine_block_8 && cost_block_d8_s1_pair_engine_block_9 && cost_block_d8_s1_pair_engine_block_10 && cost_block_d8_s1_pair_engine_block_11 && cost_block_d8_s1_pair_engine_block_12 && cost_block_d8_s1_pair <= cost_block_p16x64_128 && cost_block_d8_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p32x64_128 && cost_block_d8_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p64x64_128 && cost_block_d8_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d8_s1_pair <= cost_block_p128x64_128 && cost_block_d8_s1_pair <= cost_block_p128x128_128 && cost_block_d8_s1_pair <= cost_block_p128x192_128 && cost_block_d8_s1_pair <= cost_block_p192x128_128) {  // engine-block-d8-s1-pair
+      rule = 52;
+      return 0;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && cost_block_d8_s2_pair_engine_block_4 && cost_block_d8_s2_pair_engine_block_5 && cost_block_d8_s2_pair_engine_block_6 && cost_block_d8_s2_pair_engine_block_7 && cost_block_d8_s2_pair_engine_block_8 && cost_block_d8_s2_pair_engine_block_9 && cost_block_d8_s2_pair_engine_block_10 && cost_block_d8_s2_pair_engine_block_11 && cost_block_d8_s2_pair_engine_block_12 && cost_block_d8_s2_pair <= cost_block_p16x64_128 && cost_block_d8_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p32x64_128 && cost_block_d8_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p64x64_128 && cost_block_d8_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d8_s2_pair <= cost_block_p128x64_128 && cost_block_d8_s2_pair <= cost_block_p128x128_128 && cost_block_d8_s2_pair <= cost_block_p128x192_128 && cost_block_d8_s2_pair <= cost_block_p192x128_128) {  // engine-block-d8-s2-pair
+      rule = 53;
+      return 0;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && cost_block_d8_wide_pair_engine_block_5 && cost_block_d8_wide_pair_engine_block_6 && cost_block_d8_wide_pair_engine_block_7 && cost_block_d8_wide_pair_engine_block_8 && cost_block_d8_wide_pair_engine_block_9 && cost_block_d8_wide_pair_engine_block_10 && cost_block_d8_wide_pair_engine_block_11 && cost_block_d8_wide_pair_engine_block_12 && cost_block_d8_wide_pair <= cost_block_p16x64_128 && cost_block_d8_wide_pair <= cost_block_p32x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p32x64_128 && cost_block_d8_wide_pair <= cost_block_p64x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p64x64_128 && cost_block_d8_wide_pair <= cost_block_p64x128_128_s2 && cost_block_d8_wide_pair <= cost_block_p128x64_128 && cost_block_d8_wide_pair <= cost_block_p128x128_128 && cost_block_d8_wide_pair <= cost_block_p128x192_128 && cost_block_d8_wide_pair <= cost_block_p192x128_128) {  // engine-block-d8-wide-pair
+      rule = 54;
+      return 0;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && cost_block_d16_s1_engine_block_6 && cost_block_d16_s1_engine_block_7 && cost_block_d16_s1_engine_block_8 && cost_block_d16_s1_engine_block_9 && cost_block_d16_s1_engine_block_10 && cost_block_d16_s1_engine_block_11 && cost_block_d16_s1_engine_block_12 && cost_block_d16_s1 <= cost_block_p16x64_128 && cost_block_d16_s1 <= cost_block_p32x64_128_s2 && cost_block_d16_s1 <= cost_block_p32x64_128 && cost_block_d16_s1 <= cost_block_p64x64_128_s2 && cost_block_d16_s1 <= cost_block_p64x64_128 && cost_block_d16_s1 <= cost_block_p64x128_128_s2 && cost_block_d16_s1 <= cost_block_p128x64_128 && cost_block_d16_s1 <= cost_block_p128x128_128 && cost_block_d16_s1 <= cost_block_p128x192_128 && cost_block_d16_s1 <= cost_block_p192x128_128) {  // engine-block-d16-s1
+      rule = 55;
+      return 0;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && cost_block_d16_s2_engine_block_7 && cost_block_d16_s2_engine_block_8 && cost_block_d16_s2_engine_block_9 && cost_block_d16_s2_engine_block_10 && cost_block_d16_s2_engine_block_11 && cost_block_d16_s2_engine_block_12 && cost_block_d16_s2 <= cost_block_p16x64_128 && cost_block_d16_s2 <= cost_block_p32x64_128_s2 && cost_block_d16_s2 <= cost_block_p32x64_128 && cost_block_d16_s2 <= cost_block_p64x64_128_s2 && cost_block_d16_s2 <= cost_block_p64x64_128 && cost_block_d16_s2 <= cost_block_p64x128_128_s2 && cost_block_d16_s2 <= cost_block_p128x64_128 && cost_block_d16_s2 <= cost_block_p128x128_128 && cost_block_d16_s2 <= cost_block_p128x192_128 && cost_block_d16_s2 <= cost_block_p192x128_128) {  // engine-block-d16-s2
+      rule = 56;
+      return 0;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && cost_block_d16_s1_pair_engine_block_8 && cost_block_d16_s1_pair_engine_block_9 && cost_block_d16_s1_pair_engine_block_10 && cost_block_d16_s1_pair_engine_block_11 && cost_block_d16_s1_pair_engine_block_12 && cost_block_d16_s1_pair <= cost_block_p16x64_128 && cost_block_d16_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p32x64_128 && cost_block_d16_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p64x64_128 && cost_block_d16_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d16_s1_pair <= cost_block_p128x64_128 && cost_block_d16_s1_pair <= cost_block_p128x128_128 && cost_block_d16_s1_pair <= cost_block_p128x192_128 && cost_block_d16_s1_pair <= cost_block_p192x128_128) {  // engine-block-d16-s1-pair
+      rule = 57;
+      return 0;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && cost_block_d16_s2_pair_engine_block_9 && cost_block_d16_s2_pair_engine_block_10 && cost_block_d16_s2_pair_engine_block_11 && cost_block_d16_s2_pair_engine_block_12 && cost_block_d16_s2_pair <= cost_block_p16x64_128 && cost_block_d16_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p32x64_128 && cost_block_d16_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p64x64_128 && cost_block_d16_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d16_s2_pair <= cost_block_p128x64_128 && cost_block_d16_s2_pair <= cost_block_p128x128_128 && cost_block_d16_s2_pair <= cost_block_p128x192_128 && cost_block_d16_s2_pair <= cost_block_p192x128_128) {  // engine-block-d16-s2-pair
+      rule = 58;
+      return 0;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && cost_block_d32_s1_engine_block_10 && cost_block_d32_s1_engine_block_11 && cost_block_d32_s1_engine_block_12 && cost_block_d32_s1 <= cost_block_p16x64_128 && cost_block_d32_s1 <= cost_block_p32x64_128_s2 && cost_block_d32_s1 <= cost_block_p32x64_128 && cost_block_d32_s1 <= cost_block_p64x64_128_s2 && cost_block_d32_s1 <= cost_block_p64x64_128 && cost_block_d32_s1 <= cost_block_p64x128_128_s2 && cost_block_d32_s1 <= cost_block_p128x64_128 && cost_block_d32_s1 <= cost_block_p128x128_128 && cost_block_d32_s1 <= cost_block_p128x192_128 && cost_block_d32_s1 <= cost_block_p192x128_128) {  // engine-block-d32-s1
+      rule = 59;
+      return 0;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && cost_block_d32_s2_engine_block_11 && cost_block_d32_s2_engine_block_12 && cost_block_d32_s2 <= cost_block_p16x64_128 && cost_block_d32_s2 <= cost_block_p32x64_128_s2 && cost_block_d32_s2 <= cost_block_p32x64_128 && cost_block_d32_s2 <= cost_block_p64x64_128_s2 && cost_block_d32_s2 <= cost_block_p64x64_128 && cost_block_d32_s2 <= cost_block_p64x128_128_s2 && cost_block_d32_s2 <= cost_block_p128x64_128 && cost_block_d32_s2 <= cost_block_p128x128_128 && cost_block_d32_s2 <= cost_block_p128x192_128 && cost_block_d32_s2 <= cost_block_p192x128_128) {  // engine-block-d32-s2
+      rule = 60;
+      return 0;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && cost_block_d32_s1_pair_engine_block_12 && cost_block_d32_s1_pair <= cost_block_p16x64_128 && cost_block_d32_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p32x64_128 && cost_block_d32_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p64x64_128 && cost_block_d32_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d32_s1_pair <= cost_block_p128x64_128 && cost_block_d32_s1_pair <= cost_block_p128x128_128 && cost_block_d32_s1_pair <= cost_block_p128x192_128 && cost_block_d32_s1_pair <= cost_block_p192x128_128) {  // engine-block-d32-s1-pair
+      rule = 61;
+      return 0;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && cost_block_d32_wide_pair <= cost_block_p16x64_128 && cost_block_d32_wide_pair <= cost_block_p32x64_128_s2 && cost_block_d32_wide_pair <= cost_block_p32x64_128 && cost_block_d32_wide_pair <= cost_block_p64x64_128_s2 && cost_block_d32_wide_pair <= cost_block_p64x64_128 && cost_block_d32_wide_pair <= cost_block_p64x128_128_s2 && cost_block_d32_wide_pair <= cost_block_p128x64_128 && cost_block_d32_wide_pair <= cost_block_p128x128_128 && cost_block_d32_wide_pair <= cost_block_p128x192_128 && cost_block_d32_wide_pair <= cost_block_p192x128_128) {  // engine-block-d32-wide-pair
+      rule = 62;
+      return 0;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p16x64_128 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128 <= cost_block_p32x64_128 && cost_block_p16x64_128 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128 <= cost_block_p64x64_128 && cost_block_p16x64_128 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128 <= cost_block_p128x64_128 && cost_block_p16x64_128 <= cost_block_p128x128_128 && cost_block_p16x64_128 <= cost_block_p128x192_128 && cost_block_p16x64_128 <= cost_block_p192x128_128) {  // engine-block-p16x64-128
+      rule = 63;
+      return 2;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128) {  // engine-block-p32x64-128-s2
+      rule = 64;
+      return 2;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128) {  // engine-block-p32x64-128
+      rule = 65;
+      return 2;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128) {  // engine-block-p64x64-128-s2
+      rule = 66;
+      return 2;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128) {  // engine-block-p64x64-128
+      rule = 67;
+      return 2;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128) {  // engine-block-p64x128-128-s2
+      rule = 68;
+      return 2;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128) {  // engine-block-p128x64-128
+      rule = 69;
+      return 2;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p128x128_128 <= cost_block_p128x192_128 && cost_block_p128x128_128 <= cost_block_p192x128_128) {  // engine-block-p128x128-128
+      rule = 70;
+      return 2;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p128x192_128 <= cost_block_p192x128_128) {  // engine-block-p128x192-128
+      rule = 71;
+      return 2;
+    }
+    if (measured_sizes && scaling == 2 /* block */) {  // engine-block-p192x128-128
+      rule = 72;
+      return 2;
+    }
+  }
   // tensor-memory: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (true) {  // tcgen05
-      rule = 4;
+      rule = 73;
       return 3;
     }
   }
   // hopper-few-rows: sm90
   if ((arch & 0x10u) != 0) {
     if (rows_32 && N + 32 <= num_sms * 64 && K <= 40960 && long_scales_fit) {  // decode-one-tile
-      rule = 5;
+      rule = 74;
       return 0;
     }
     if (rows_32 && N <= num_sms * 512 && K <= 16384 && scales_fit) {  // decode-tiles
-      rule = 6;
+      rule = 75;
       return 0;
     }
     if (rows_32 && N <= num_sms * 1024 && K <= 4096) {  // decode-vocabulary
-      rule = 7;
+      rule = 76;
       return 0;
     }
   }
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
     if (true) {  // wgmma
-      rule = 8;
+      rule = 77;
       return 2;
     }
   }
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (few_rows && M <= 8 && activations <= 36864) {  // decode-8-gddr
-      rule = 9;
+      rule = 78;
       return 0;
     }
     if (few_rows && M >= 9 && activations <= 40960) {  // decode-16-gddr
-      rule = 10;
+      rule = 79;
       return 0;
     }
     if (true) {  // mma
-      rule = 11;
+      rule = 80;
       return 1;
     }
   }
   return -1;
 }
 
-inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t num_sms) {
+inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t accumulation, int64_t grouping, int64_t num_sms, int64_t scaling) {
   [[maybe_unused]] const int64_t units = ((K + 127) / 128);
   [[maybe_unused]] const int64_t activations = units * M * 132 + units * 16 + 2112;
+  [[maybe_unused]] const int64_t cost_steps = ((K + 63) / 64);
+  [[maybe_unused]] const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+  [[maybe_unused]] const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_8x16_264 = cost_last_8x16 / 264;
+  [[maybe_unused]] const int64_t cost_input = M * K / 1024;
+  [[maybe_unused]] const int64_t cost_output = M * N / 1024;
+  [[maybe_unused]] const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
+  [[maybe_unused]] const int64_t cost_fast_d8x8_pair = 3743000 + 394 * cost_steps + 148 * cost_tiles_8x16 * cost_steps + 20580 * cost_rounds_8x16_264 + 13310 * cost_rounds_8x16_264 * cost_steps + 53860 * cost_input + 18480 * cost_output + 6 * cost_outside_8x16 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_fast_d8_s2 = 3066000 + 11270 * cost_steps + 835 * cost_tiles_8x64 * cost_steps + 2197 * cost_input;
+  [[maybe_unused]] const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
+  [[maybe_unused]] const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_fast_d8_s1_pair = 2733000 + 48760 * cost_steps + 1799 * cost_tiles_8x64 + 591 * cost_tiles_8x64 * cost_steps + 59560 * cost_rounds_8x64_264 * cost_steps + 360 * cost_output + 5 * cost_outside_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_fast_d8_s2_pair = 3880000 + 18200 * cost_steps + 719 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_fast_d8_wide_pair = 2848000 + 63030 * cost_steps + 1342 * cost_tiles_8x128 * cost_steps + 3458 * cost_input + 2948 * cost_output + 9 * cost_outside_8x128 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
+  [[maybe_unused]] const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_fast_d16_s1 = 2671000 + 50100 * cost_steps + 524 * cost_tiles_16x64 * cost_steps + 365100 * cost_rounds_16x64_132 + 39960 * cost_rounds_16x64_132 * cost_steps + 3847 * cost_input + 982 * cost_output + 2 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_fast_d16_s2 = 2905000 + 14270 * cost_steps + 763 * cost_tiles_16x64 * cost_steps + 2975 * cost_input + 1 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
+  [[maybe_unused]] const int64_t cost_fast_d16_s1_pair = 2824000 + 49400 * cost_steps + 571 * cost_tiles_16x64 * cost_steps + 50220 * cost_rounds_16x64_264 * cost_steps + 4876 * cost_input + 5 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_fast_d16_s2_pair = 3799000 + 22180 * cost_steps + 671 * cost_tiles_16x64 * cost_steps + 1 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_fast_d32_s2 = 3296000 + 14730 * cost_steps + 635 * cost_tiles_32x64 * cost_steps + 4712 * cost_input + 4 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
+  [[maybe_unused]] const int64_t cost_fast_d32_s1_pair = 2787000 + 58640 * cost_steps + 615 * cost_tiles_32x64 * cost_steps + 62710 * cost_rounds_32x64_264 * cost_steps + 1950 * cost_input;
+  [[maybe_unused]] const int64_t cost_fast_d32_s2_pair = 3996000 + 22410 * cost_steps + 601 * cost_tiles_32x64 * cost_steps + 2500 * cost_input + 3 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_fast_d32_wide_pair = 3100000 + 88570 * cost_steps + 1302 * cost_tiles_32x128 * cost_steps + 4577 * cost_input + 1 * cost_outside_32x128 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d8x8_pair = 3229000 + 15770 * cost_steps + 141 * cost_tiles_8x16 * cost_steps + 21290 * cost_rounds_8x16_264 * cost_steps + 37210 * cost_input + 19070 * cost_output + 3 * cost_outside_8x16 * cost_steps;
+  [[maybe_unused]] const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
+  [[maybe_unused]] const int64_t cost_row_d8_s1 = 2214000 + 57910 * cost_steps + 574 * cost_tiles_8x64 * cost_steps + 155000 * cost_rounds_8x64_132 + 43750 * cost_rounds_8x64_132 * cost_steps + 3924 * cost_input + 2433 * cost_output + 3 * cost_outside_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d8_s2 = 2756000 + 20850 * cost_steps + 785 * cost_tiles_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d8_s1_pair = 2160000 + 60800 * cost_steps + 6037 * cost_tiles_8x64 + 517 * cost_tiles_8x64 * cost_steps + 14320000 * cost_rounds_8x64_264 + 4339 * cost_output + 5 * cost_outside_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d16_s1 = 1920000 + 65700 * cost_steps + 8801 * cost_tiles_16x64 + 393 * cost_tiles_16x64 * cost_steps + 57370 * cost_rounds_16x64_132 * cost_steps + 3364 * cost_input + 2 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d16_s2 = 2439000 + 25770 * cost_steps + 684 * cost_tiles_16x64 * cost_steps + 1322 * cost_input + 9931 * cost_output;
+  [[maybe_unused]] const int64_t cost_row_d16_s1_pair = 2051000 + 67800 * cost_steps + 6475 * cost_tiles_16x64 + 466 * cost_tiles_16x64 * cost_steps + 15060000 * cost_rounds_16x64_264 + 2985 * cost_input + 468 * cost_output + 5 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d16_s2_pair = 3525000 + 26510 * cost_steps + 689 * cost_tiles_16x64 * cost_steps + 2397 * cost_input + 1 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_outside_16x128 = M * 15 % 16 * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_row_d16_wide_pair = 2561000 + 71800 * cost_steps + 1435 * cost_tiles_16x128 * cost_steps + 6514 * cost_input + 2 * cost_outside_16x128 * cost_steps;
+  [[maybe_unused]] const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+  [[maybe_unused]] const int64_t cost_row_d32_s1 = 2102000 + 70430 * cost_steps + 7978 * cost_tiles_32x64 + 278 * cost_tiles_32x64 * cost_steps + 69720 * cost_rounds_32x64_132 * cost_steps + 1493 * cost_input + 3792 * cost_output + 3 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d32_s2 = 2729000 + 25160 * cost_steps + 272 * cost_tiles_32x64 + 583 * cost_tiles_32x64 * cost_steps + 4175 * cost_input + 3608 * cost_output + 4 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d32_s1_pair = 2272000 + 70860 * cost_steps + 4095 * cost_tiles_32x64 + 456 * cost_tiles_32x64 * cost_steps + 13800000 * cost_rounds_32x64_264 + 343 * cost_input + 4377 * cost_output + 4 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d32_s2_pair = 3676000 + 30430 * cost_steps + 658 * cost_tiles_32x64 * cost_steps + 1388 * cost_input + 1 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_row_d32_wide_pair = 2892000 + 87630 * cost_steps + 1404 * cost_tiles_32x128 * cost_steps + 6903 * cost_input + 2 * cost_outside_32x128 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d8x8_pair = 4126000 + 13910 * cost_steps + 129 * cost_tiles_8x16 * cost_steps + 27720 * cost_rounds_8x16_264 * cost_steps + 66080 * cost_input + 4889 * cost_output + 4 * cost_outside_8x16 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d8_s2 = 3211000 + 20010 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d8_s1_pair = 2943000 + 63010 * cost_steps + 6903 * cost_tiles_8x64 + 488 * cost_tiles_8x64 * cost_steps + 16540000 * cost_rounds_8x64_264 + 8 * cost_outside_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d8_s2_pair = 4237000 + 22920 * cost_steps + 705 * cost_tiles_8x64 * cost_steps + 6 * cost_outside_8x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d8_wide_pair = 3383000 + 80920 * cost_steps + 1387 * cost_tiles_8x128 * cost_steps + 9 * cost_outside_8x128 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d16_s1 = 2841000 + 68240 * cost_steps + 4757 * cost_tiles_16x64 + 369 * cost_tiles_16x64 * cost_steps + 69470 * cost_rounds_16x64_132 * cost_steps + 2376 * cost_input + 1 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d16_s2 = 3146000 + 25790 * cost_steps + 615 * cost_tiles_16x64 * cost_steps + 11370 * cost_output + 3 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d16_s1_pair = 3078000 + 68080 * cost_steps + 500 * cost_tiles_16x64 * cost_steps + 15080000 * cost_rounds_16x64_264 + 10770 * cost_input + 9 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d16_s2_pair = 4303000 + 27430 * cost_steps + 662 * cost_tiles_16x64 * cost_steps + 1377 * cost_input + 3 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d32_s1 = 3106000 + 78690 * cost_steps + 382 * cost_tiles_32x64 * cost_steps + 82950 * cost_rounds_32x64_132 + 74150 * cost_rounds_32x64_132 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d32_s2 = 3640000 + 27800 * cost_steps + 873 * cost_tiles_32x64 + 627 * cost_tiles_32x64 * cost_steps + 1736 * cost_input + 1 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_d32_s1_pair = 2724000 + 104900 * cost_steps + 514 * cost_tiles_32x64 * cost_steps + 15650000 * cost_rounds_32x64_264 + 971 * cost_input;
+  [[maybe_unused]] const int64_t cost_block_d32_wide_pair = 2823000 + 138300 * cost_steps + 1335 * cost_tiles_32x128 * cost_steps + 4221 * cost_input;
+  [[maybe_unused]] const bool measured_sizes = num_sms == 132 && K % 16 == 0 && grouping == 0 /* none */ && M <= 4096 && N >= 896 && N <= 28672 && K >= 896 && K <= 28672;
   [[maybe_unused]] const bool narrow = N + 32 <= num_sms * 32;
   [[maybe_unused]] const bool one_tile = N + 32 <= num_sms * 64;
   [[maybe_unused]] const bool wide = N >= num_sms * 160 && K <= 4096;
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_1 = (cost_fast_d8x8_pair <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_2 = (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_3 = (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_4 = (cost_fast_d8x8_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_5 = (cost_fast_d8x8_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_6 = (cost_fast_d8x8_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_7 = (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_8 = (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_9 = (cost_fast_d8x8_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_10 = (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_11 = (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_12 = (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_2 = (cost_fast_d8_s2 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_3 = (cost_fast_d8_s2 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_4 = (cost_fast_d8_s2 <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_5 = (cost_fast_d8_s2 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_6 = (cost_fast_d8_s2 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_7 = (cost_fast_d8_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_8 = (cost_fast_d8_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_9 = (cost_fast_d8_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_10 = (cost_fast_d8_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_11 = (cost_fast_d8_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_12 = (cost_fast_d8_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_3 = (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_4 = (cost_fast_d8_s1_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_5 = (cost_fast_d8_s1_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_6 = (cost_fast_d8_s1_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_7 = (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_8 = (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_9 = (cost_fast_d8_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_10 = (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_11 = (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_12 = (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_4 = (cost_fast_d8_s2_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_5 = (cost_fast_d8_s2_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_6 = (cost_fast_d8_s2_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_7 = (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_8 = (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_9 = (cost_fast_d8_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_10 = (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_11 = (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_12 = (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_5 = (cost_fast_d8_wide_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_6 = (cost_fast_d8_wide_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_7 = (cost_fast_d8_wide_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_8 = (cost_fast_d8_wide_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_9 = (cost_fast_d8_wide_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_10 = (cost_fast_d8_wide_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_11 = (cost_fast_d8_wide_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_12 = (cost_fast_d8_wide_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_decode_fast_6 = (cost_fast_d16_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_decode_fast_7 = (cost_fast_d16_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_decode_fast_8 = (cost_fast_d16_s1 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_decode_fast_9 = (cost_fast_d16_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_decode_fast_10 = (cost_fast_d16_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_decode_fast_11 = (cost_fast_d16_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_decode_fast_12 = (cost_fast_d16_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_decode_fast_7 = (cost_fast_d16_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_decode_fast_8 = (cost_fast_d16_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_decode_fast_9 = (cost_fast_d16_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_decode_fast_10 = (cost_fast_d16_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_decode_fast_11 = (cost_fast_d16_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_decode_fast_12 = (cost_fast_d16_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_pair_decode_fast_8 = (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_pair_decode_fast_9 = (cost_fast_d16_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_pair_decode_fast_10 = (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_pair_decode_fast_11 = (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s1_pair_decode_fast_12 = (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_pair_decode_fast_9 = (cost_fast_d16_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_pair_decode_fast_10 = (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_pair_decode_fast_11 = (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d16_s2_pair_decode_fast_12 = (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d32_s2_decode_fast_10 = (cost_fast_d32_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d32_s2_decode_fast_11 = (cost_fast_d32_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d32_s2_decode_fast_12 = (cost_fast_d32_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d32_s1_pair_decode_fast_11 = (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_fast_d32_s1_pair_decode_fast_12 = (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_fast_d32_s2_pair_decode_fast_12 = (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_1 = (cost_row_d8x8_pair <= cost_row_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_2 = (cost_row_d8x8_pair <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_3 = (cost_row_d8x8_pair <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_4 = (cost_row_d8x8_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_5 = (cost_row_d8x8_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_6 = (cost_row_d8x8_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_7 = (cost_row_d8x8_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_8 = (cost_row_d8x8_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_9 = (cost_row_d8x8_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_10 = (cost_row_d8x8_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_11 = (cost_row_d8x8_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_12 = (cost_row_d8x8_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_13 = (cost_row_d8x8_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_2 = (cost_row_d8_s1 <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_3 = (cost_row_d8_s1 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_4 = (cost_row_d8_s1 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_5 = (cost_row_d8_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_6 = (cost_row_d8_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_7 = (cost_row_d8_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_8 = (cost_row_d8_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_9 = (cost_row_d8_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_10 = (cost_row_d8_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_11 = (cost_row_d8_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_12 = (cost_row_d8_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_13 = (cost_row_d8_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_3 = (cost_row_d8_s2 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_4 = (cost_row_d8_s2 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_5 = (cost_row_d8_s2 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_6 = (cost_row_d8_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_7 = (cost_row_d8_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_8 = (cost_row_d8_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_9 = (cost_row_d8_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_10 = (cost_row_d8_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_11 = (cost_row_d8_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_12 = (cost_row_d8_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_13 = (cost_row_d8_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_4 = (cost_row_d8_s1_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_5 = (cost_row_d8_s1_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_6 = (cost_row_d8_s1_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_7 = (cost_row_d8_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_8 = (cost_row_d8_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_9 = (cost_row_d8_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_10 = (cost_row_d8_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_11 = (cost_row_d8_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_12 = (cost_row_d8_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_13 = (cost_row_d8_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_5 = (cost_row_d16_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_6 = (cost_row_d16_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_7 = (cost_row_d16_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_8 = (cost_row_d16_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_9 = (cost_row_d16_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_10 = (cost_row_d16_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_11 = (cost_row_d16_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_12 = (cost_row_d16_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_13 = (cost_row_d16_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_6 = (cost_row_d16_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_7 = (cost_row_d16_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_8 = (cost_row_d16_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_9 = (cost_row_d16_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_10 = (cost_row_d16_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_11 = (cost_row_d16_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_12 = (cost_row_d16_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_13 = (cost_row_d16_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_pair_decode_row_7 = (cost_row_d16_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_pair_decode_row_8 = (cost_row_d16_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_pair_decode_row_9 = (cost_row_d16_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_pair_decode_row_10 = (cost_row_d16_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_pair_decode_row_11 = (cost_row_d16_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_pair_decode_row_12 = (cost_row_d16_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s1_pair_decode_row_13 = (cost_row_d16_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_pair_decode_row_8 = (cost_row_d16_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_pair_decode_row_9 = (cost_row_d16_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_pair_decode_row_10 = (cost_row_d16_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_pair_decode_row_11 = (cost_row_d16_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_pair_decode_row_12 = (cost_row_d16_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_s2_pair_decode_row_13 = (cost_row_d16_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_wide_pair_decode_row_9 = (cost_row_d16_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_wide_pair_decode_row_10 = (cost_row_d16_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_wide_pair_decode_row_11 = (cost_row_d16_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_wide_pair_decode_row_12 = (cost_row_d16_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d16_wide_pair_decode_row_13 = (cost_row_d16_wide_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s1_decode_row_10 = (cost_row_d32_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s1_decode_row_11 = (cost_row_d32_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s1_decode_row_12 = (cost_row_d32_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s1_decode_row_13 = (cost_row_d32_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s2_decode_row_11 = (cost_row_d32_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s2_decode_row_12 = (cost_row_d32_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s2_decode_row_13 = (cost_row_d32_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s1_pair_decode_row_12 = (cost_row_d32_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s1_pair_decode_row_13 = (cost_row_d32_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_row_d32_s2_pair_decode_row_13 = (cost_row_d32_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_1 = (cost_block_d8x8_pair <= cost_block_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_2 = (cost_block_d8x8_pair <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_3 = (cost_block_d8x8_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_4 = (cost_block_d8x8_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_5 = (cost_block_d8x8_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_6 = (cost_block_d8x8_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_7 = (cost_block_d8x8_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_8 = (cost_block_d8x8_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_9 = (cost_block_d8x8_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_10 = (cost_block_d8x8_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_11 = (cost_block_d8x8_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_12 = (cost_block_d8x8_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_2 = (cost_block_d8_s2 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_3 = (cost_block_d8_s2 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_4 = (cost_block_d8_s2 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_5 = (cost_block_d8_s2 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_6 = (cost_block_d8_s2 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_7 = (cost_block_d8_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_8 = (cost_block_d8_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_9 = (cost_block_d8_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_10 = (cost_block_d8_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_11 = (cost_block_d8_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_12 = (cost_block_d8_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_3 = (cost_block_d8_s1_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_4 = (cost_block_d8_s1_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_5 = (cost_block_d8_s1_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_6 = (cost_block_d8_s1_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_7 = (cost_block_d8_s1_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_8 = (cost_block_d8_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_9 = (cost_block_d8_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_10 = (cost_block_d8_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_11 = (cost_block_d8_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_12 = (cost_block_d8_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_4 = (cost_block_d8_s2_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_5 = (cost_block_d8_s2_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_6 = (cost_block_d8_s2_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_7 = (cost_block_d8_s2_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_8 = (cost_block_d8_s2_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_9 = (cost_block_d8_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_10 = (cost_block_d8_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_11 = (cost_block_d8_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_12 = (cost_block_d8_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_5 = (cost_block_d8_wide_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_6 = (cost_block_d8_wide_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_7 = (cost_block_d8_wide_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_8 = (cost_block_d8_wide_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_9 = (cost_block_d8_wide_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_10 = (cost_block_d8_wide_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_11 = (cost_block_d8_wide_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_12 = (cost_block_d8_wide_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_decode_block_6 = (cost_block_d16_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_decode_block_7 = (cost_block_d16_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_decode_block_8 = (cost_block_d16_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_decode_block_9 = (cost_block_d16_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_decode_block_10 = (cost_block_d16_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_decode_block_11 = (cost_block_d16_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_decode_block_12 = (cost_block_d16_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_decode_block_7 = (cost_block_d16_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_decode_block_8 = (cost_block_d16_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_decode_block_9 = (cost_block_d16_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_decode_block_10 = (cost_block_d16_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_decode_block_11 = (cost_block_d16_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_decode_block_12 = (cost_block_d16_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_pair_decode_block_8 = (cost_block_d16_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_pair_decode_block_9 = (cost_block_d16_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_pair_decode_block_10 = (cost_block_d16_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_pair_decode_block_11 = (cost_block_d16_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s1_pair_decode_block_12 = (cost_block_d16_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_pair_decode_block_9 = (cost_block_d16_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_pair_decode_block_10 = (cost_block_d16_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_pair_decode_block_11 = (cost_block_d16_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d16_s2_pair_decode_block_12 = (cost_block_d16_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d32_s1_decode_block_10 = (cost_block_d32_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
+  [[maybe_unused]] const bool cost_block_d32_s1_decode_block_11 = (cost_block_d32_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d32_s1_decode_block_12 = (cost_block_d32_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d32_s2_decode_block_11 = (cost_block_d32_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d32_s2_decode_block_12 = (cost_block_d32_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  [[maybe_unused]] const bool cost_block_d32_s1_pair_decode_block_12 = (cost_block_d32_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
+  // measured: sm90
+  if ((arch & 0x10u) != 0) {
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && cost_fast_d8x8_pair_decode_fast_1 && cost_fast_d8x8_pair_decode_fast_2 && cost_fast_d8x8_pair_decode_fast_3 && cost_fast_d8x8_pair_decode_fast_4 && cost_fast_d8x8_pair_decode_fast_5 && cost_fast_d8x8_pair_decode_fast_6 && cost_fast_d8x8_pair_decode_fast_7 && cost_fast_d8x8_pair_decode_fast_8 && cost_fast_d8x8_pair_decode_fast_9 && cost_fast_d8x8_pair_decode_fast_10 && cost_fast_d8x8_pair_decode_fast_11 && cost_fast_d8x8_pair_decode_fast_12) {  // decode-fast-d8x8-pair
+      rule = 81;
+      return 1;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && cost_fast_d8_s2_decode_fast_2 && cost_fast_d8_s2_decode_fast_3 && cost_fast_d8_s2_decode_fast_4 && cost_fast_d8_s2_decode_fast_5 && cost_fast_d8_s2_decode_fast_6 && cost_fast_d8_s2_decode_fast_7 && cost_fast_d8_s2_decode_fast_8 && cost_fast_d8_s2_decode_fast_9 && cost_fast_d8_s2_decode_fast_10 && cost_fast_d8_s2_decode_fast_11 && cost_fast_d8_s2_decode_fast_12) {  // decode-fast-d8-s2
+      rule = 82;
+      return 4;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && cost_fast_d8_s1_pair_decode_fast_3 && cost_fast_d8_s1_pair_decode_fast_4 && cost_fast_d8_s1_pair_decode_fast_5 && cost_fast_d8_s1_pair_decode_fast_6 && cost_fast_d8_s1_pair_decode_fast_7 && cost_fast_d8_s1_pair_decode_fast_8 && cost_fast_d8_s1_pair_decode_fast_9 && cost_fast_d8_s1_pair_decode_fast_10 && cost_fast_d8_s1_pair_decode_fast_11 && cost_fast_d8_s1_pair_decode_fast_12) {  // decode-fast-d8-s1-pair
+      rule = 83;
+      return 5;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && cost_fast_d8_s2_pair_decode_fast_4 && cost_fast_d8_s2_pair_decode_fast_5 && cost_fast_d8_s2_pair_decode_fast_6 && cost_fast_d8_s2_pair_decode_fast_7 && cost_fast_d8_s2_pair_decode_fast_8 && cost_fast_d8_s2_pair_decode_fast_9 && cost_fast_d8_s2_pair_decode_fast_10 && cost_fast_d8_s2_pair_decode_fast_11 && cost_fast_d8_s2_pair_decode_fast_12) {  // decode-fast-d8-s2-pair
+      rule = 84;
+      return 6;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && cost_fast_d8_wide_pair_decode_fast_5 && cost_fast_d8_wide_pair_decode_fast_6 && cost_fast_d8_wide_pair_decode_fast_7 && cost_fast_d8_wide_pair_decode_fast_8 && cost_fast_d8_wide_pair_decode_fast_9 && cost_fast_d8_wide_pair_decode_fast_10 && cost_fast_d8_wide_pair_decode_fast_11 && cost_fast_d8_wide_pair_decode_fast_12) {  // decode-fast-d8-wide-pair
+      rule = 85;
+      return 7;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && cost_fast_d16_s1_decode_fast_6 && cost_fast_d16_s1_decode_fast_7 && cost_fast_d16_s1_decode_fast_8 && cost_fast_d16_s1_decode_fast_9 && cost_fast_d16_s1_decode_fast_10 && cost_fast_d16_s1_decode_fast_11 && cost_fast_d16_s1_decode_fast_12) {  // decode-fast-d16-s1
+      rule = 86;
+      return 8;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && cost_fast_d16_s2_decode_fast_7 && cost_fast_d16_s2_decode_fast_8 && cost_fast_d16_s2_decode_fast_9 && cost_fast_d16_s2_decode_fast_10 && cost_fast_d16_s2_decode_fast_11 && cost_fast_d16_s2_decode_fast_12) {  // decode-fast-d16-s2
+      rule = 87;
+      return 9;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && cost_fast_d16_s1_pair_decode_fast_8 && cost_fast_d16_s1_pair_decode_fast_9 && cost_fast_d16_s1_pair_decode_fast_10 && cost_fast_d16_s1_pair_decode_fast_11 && cost_fast_d16_s1_pair_decode_fast_12) {  // decode-fast-d16-s1-pair
+      rule = 88;
+      return 10;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && cost_fast_d16_s2_pair_decode_fast_9 && cost_fast_d16_s2_pair_decode_fast_10 && cost_fast_d16_s2_pair_decode_fast_11 && cost_fast_d16_s2_pair_decode_fast_12) {  // decode-fast-d16-s2-pair
+      rule = 89;
+      return 11;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && cost_fast_d32_s2_decode_fast_10 && cost_fast_d32_s2_decode_fast_11 && cost_fast_d32_s2_decode_fast_12) {  // decode-fast-d32-s2
+      rule = 90;
+      return 14;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && cost_fast_d32_s1_pair_decode_fast_11 && cost_fast_d32_s1_pair_decode_fast_12) {  // decode-fast-d32-s1-pair
+      rule = 91;
+      return 15;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && cost_fast_d32_s2_pair_decode_fast_12) {  // decode-fast-d32-s2-pair
+      rule = 92;
+      return 16;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576) {  // decode-fast-d32-wide-pair
+      rule = 93;
+      return 17;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && cost_row_d8x8_pair_decode_row_1 && cost_row_d8x8_pair_decode_row_2 && cost_row_d8x8_pair_decode_row_3 && cost_row_d8x8_pair_decode_row_4 && cost_row_d8x8_pair_decode_row_5 && cost_row_d8x8_pair_decode_row_6 && cost_row_d8x8_pair_decode_row_7 && cost_row_d8x8_pair_decode_row_8 && cost_row_d8x8_pair_decode_row_9 && cost_row_d8x8_pair_decode_row_10 && cost_row_d8x8_pair_decode_row_11 && cost_row_d8x8_pair_decode_row_12 && cost_row_d8x8_pair_decode_row_13) {  // decode-row-d8x8-pair
+      rule = 94;
+      return 1;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && cost_row_d8_s1_decode_row_2 && cost_row_d8_s1_decode_row_3 && cost_row_d8_s1_decode_row_4 && cost_row_d8_s1_decode_row_5 && cost_row_d8_s1_decode_row_6 && cost_row_d8_s1_decode_row_7 && cost_row_d8_s1_decode_row_8 && cost_row_d8_s1_decode_row_9 && cost_row_d8_s1_decode_row_10 && cost_row_d8_s1_decode_row_11 && cost_row_d8_s1_decode_row_12 && cost_row_d8_s1_decode_row_13) {  // decode-row-d8-s1
+      rule = 95;
+      return 3;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && cost_row_d8_s2_decode_row_3 && cost_row_d8_s2_decode_row_4 && cost_row_d8_s2_decode_row_5 && cost_row_d8_s2_decode_row_6 && cost_row_d8_s2_decode_row_7 && cost_row_d8_s2_decode_row_8 && cost_row_d8_s2_decode_row_9 && cost_row_d8_s2_decode_row_10 && cost_row_d8_s2_decode_row_11 && cost_row_d8_s2_decode_row_12 && cost_row_d8_s2_decode_row_13) {  // decode-row-d8-s2
+      rule = 96;
+      return 4;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && cost_row_d8_s1_pair_decode_row_4 && cost_row_d8_s1_pair_decode_row_5 && cost_row_d8_s1_pair_decode_row_6 && cost_row_d8_s1_pair_decode_row_7 && cost_row_d8_s1_pair_decode_row_8 && cost_row_d8_s1_pair_decode_row_9 && cost_row_d8_s1_pair_decode_row_10 && cost_row_d8_s1_pair_decode_row_11 && cost_row_d8_s1_pair_decode_row_12 && cost_row_d8_s1_pair_decode_row_13) {  // decode-row-d8-s1-pair
+      rule = 97;
+      return 5;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && cost_row_d16_s1_decode_row_5 && cost_row_d16_s1_decode_row_6 && cost_row_d16_s1_decode_row_7 && cost_row_d16_s1_decode_row_8 && cost_row_d16_s1_decode_row_9 && cost_row_d16_s1_decode_row_10 && cost_row_d16_s1_decode_row_11 && cost_row_d16_s1_decode_row_12 && cost_row_d16_s1_decode_row_13) {  // decode-row-d16-s1
+      rule = 98;
+      return 8;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && cost_row_d16_s2_decode_row_6 && cost_row_d16_s2_decode_row_7 && cost_row_d16_s2_decode_row_8 && cost_row_d16_s2_decode_row_9 && cost_row_d16_s2_decode_row_10 && cost_row_d16_s2_decode_row_11 && cost_row_d16_s2_decode_row_12 && cost_row_d16_s2_decode_row_13) {  // decode-row-d16-s2
+      rule = 99;
+      return 9;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && cost_row_d16_s1_pair_decode_row_7 && cost_row_d16_s1_pair_decode_row_8 && cost_row_d16_s1_pair_decode_row_9 && cost_row_d16_s1_pair_decode_row_10 && cost_row_d16_s1_pair_decode_row_11 && cost_row_d16_s1_pair_decode_row_12 && cost_row_d16_s1_pair_decode_row_13) {  // decode-row-d16-s1-pair
+      rule = 100;
+      return 10;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && cost_row_d16_s2_pair_decode_row_8 && cost_row_d16_s2_pair_decode_row_9 && cost_row_d16_s2_pair_decode_row_10 && cost_row_d16_s2_pair_decode_row_11 && cost_row_d16_s2_pair_decode_row_12 && cost_row_d16_s2_pair_decode_row_13) {  // decode-row-d16-s2-pair
+      rule = 101;
+      return 11;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && cost_row_d16_wide_pair_decode_row_9 && cost_row_d16_wide_pair_decode_row_10 && cost_row_d16_wide_pair_decode_row_11 && cost_row_d16_wide_pair_decode_row_12 && cost_row_d16_wide_pair_decode_row_13) {  // decode-row-d16-wide-pair
+      rule = 102;
+      return 12;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && cost_row_d32_s1_decode_row_10 && cost_row_d32_s1_decode_row_11 && cost_row_d32_s1_decode_row_12 && cost_row_d32_s1_decode_row_13) {  // decode-row-d32-s1
+      rule = 103;
+      return 13;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && cost_row_d32_s2_decode_row_11 && cost_row_d32_s2_decode_row_12 && cost_row_d32_s2_decode_row_13) {  // decode-row-d32-s2
+      rule = 104;
+      return 14;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && cost_row_d32_s1_pair_decode_row_12 && cost_row_d32_s1_pair_decode_row_13) {  // decode-row-d32-s1-pair
+      rule = 105;
+      return 15;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && cost_row_d32_s2_pair_decode_row_13) {  // decode-row-d32-s2-pair
+      rule = 106;
+      return 16;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576) {  // decode-row-d32-wide-pair
+      rule = 107;
+      return 17;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && cost_block_d8x8_pair_decode_block_1 && cost_block_d8x8_pair_decode_block_2 && cost_block_d8x8_pair_decode_block_3 && cost_block_d8x8_pair_decode_block_4 && cost_block_d8x8_pair_decode_block_5 && cost_block_d8x8_pair_decode_block_6 && cost_block_d8x8_pair_decode_block_7 && cost_block_d8x8_pair_decode_block_8 && cost_block_d8x8_pair_decode_block_9 && cost_block_d8x8_pair_decode_block_10 && cost_block_d8x8_pair_decode_block_11 && cost_block_d8x8_pair_decode_block_12) {  // decode-block-d8x8-pair
+      rule = 108;
+      return 1;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && cost_block_d8_s2_decode_block_2 && cost_block_d8_s2_decode_block_3 && cost_block_d8_s2_decode_block_4 && cost_block_d8_s2_decode_block_5 && cost_block_d8_s2_decode_block_6 && cost_block_d8_s2_decode_block_7 && cost_block_d8_s2_decode_block_8 && cost_block_d8_s2_decode_block_9 && cost_block_d8_s2_decode_block_10 && cost_block_d8_s2_decode_block_11 && cost_block_d8_s2_decode_block_12) {  // decode-block-d8-s2
+      rule = 109;
+      return 4;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && cost_block_d8_s1_pair_decode_block_3 && cost_block_d8_s1_pair_decode_block_4 && cost_block_d8_s1_pair_decode_block_5 && cost_block_d8_s1_pair_decode_block_6 && cost_block_d8_s1_pair_decode_block_7 && cost_block_d8_s1_pair_decode_block_8 && cost_block_d8_s1_pair_decode_block_9 && cost_block_d8_s1_pair_decode_block_10 && cost_block_d8_s1_pair_decode_block_11 && cost_block_d8_s1_pair_decode_block_12) {  // decode-block-d8-s1-pair
+      rule = 110;
+      return 5;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && cost_block_d8_s2_pair_decode_block_4 && cost_block_d8_s2_pair_decode_block_5 && cost_block_d8_s2_pair_decode_block_6 && cost_block_d8_s2_pair_decode_block_7 && cost_block_d8_s2_pair_decode_block_8 && cost_block_d8_s2_pair_decode_block_9 && cost_block_d8_s2_pair_decode_block_10 && cost_block_d8_s2_pair_decode_block_11 && cost_block_d8_s2_pair_decode_block_12) {  // decode-block-d8-s2-pair
+      rule = 111;
+      return 6;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && cost_block_d8_wide_pair_decode_block_5 && cost_block_d8_wide_pair_decode_block_6 && cost_block_d8_wide_pair_decode_block_7 && cost_block_d8_wide_pair_decode_block_8 && cost_block_d8_wide_pair_decode_block_9 && cost_block_d8_wide_pair_decode_block_10 && cost_block_d8_wide_pair_decode_block_11 && cost_block_d8_wide_pair_decode_block_12) {  // decode-block-d8-wide-pair
+      rule = 112;
+      return 7;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && cost_block_d16_s1_decode_block_6 && cost_block_d16_s1_decode_block_7 && cost_block_d16_s1_decode_block_8 && cost_block_d16_s1_decode_block_9 && cost_block_d16_s1_decode_block_10 && cost_block_d16_s1_decode_block_11 && cost_block_d16_s1_decode_block_12) {  // decode-block-d16-s1
+      rule = 113;
+      return 8;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && cost_block_d16_s2_decode_block_7 && cost_block_d16_s2_decode_block_8 && cost_block_d16_s2_decode_block_9 && cost_block_d16_s2_decode_block_10 && cost_block_d16_s2_decode_block_11 && cost_block_d16_s2_decode_block_12) {  // decode-block-d16-s2
+      rule = 114;
+      return 9;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && cost_block_d16_s1_pair_decode_block_8 && cost_block_d16_s1_pair_decode_block_9 && cost_block_d16_s1_pair_decode_block_10 && cost_block_d16_s1_pair_decode_block_11 && cost_block_d16_s1_pair_decode_block_12) {  // decode-block-d16-s1-pair
+      rule = 115;
+      return 10;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && cost_block_d16_s2_pair_decode_block_9 && cost_block_d16_s2_pair_decode_block_10 && cost_block_d16_s2_pair_decode_block_11 && cost_block_d16_s2_pair_decode_block_12) {  // decode-block-d16-s2-pair
+      rule = 116;
+      return 11;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && cost_block_d32_s1_decode_block_10 && cost_block_d32_s1_decode_block_11 && cost_block_d32_s1_decode_block_12) {  // decode-block-d32-s1
+      rule = 117;
+      return 13;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && cost_block_d32_s2_decode_block_11 && cost_block_d32_s2_decode_block_12) {  // decode-block-d32-s2
+      rule = 118;
+      return 14;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && cost_block_d32_s1_pair_decode_block_12) {  // decode-block-d32-s1-pair
+      rule = 119;
+      return 15;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576) {  // decode-block-d32-wide-pair
+      rule = 120;
+      return 17;
+    }
+  }
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (M <= 8) {  // d8-gddr
-      rule = 12;
+      rule = 121;
       return 0;
     }
     if (true) {  // d16-gddr
-      rule = 13;
+      rule = 122;
       return 2;
     }
   }
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 1 && narrow && K >= 4608 && activations <= 43008) {  // d8-one-row
-      rule = 14;
+      rule = 123;
       return 1;
     }
     if (M <= 8 && narrow) {  // d8-narrow
-      rule = 15;
+      rule = 124;
       return 4;
     }
     if (M <= 8 && one_tile && K <= 3072) {  // d8-short-k
-      rule = 16;
+      rule = 125;
       return 3;
     }
     if (M <= 8 && one_tile) {  // d8-one-tile
-      rule = 17;
+      rule = 126;
       return 6;
     }
     if (M <= 8 && wide) {  // d8-wide
-      rule = 18;
+      rule = 127;
       return 7;
     }
     if (M <= 8) {  // d8-more-tiles
-      rule = 19;
+      rule = 128;
       return 5;
     }
     if (M <= 16 && narrow) {  // d16-narrow
-      rule = 20;
+      rule = 129;
       return 9;
     }
     if (M <= 16 && one_tile && K <= 3072) {  // d16-short-k
-      rule = 21;
+      rule = 130;
       return 8;
     }
     if (M <= 16 && one_tile) {  // d16-one-tile
-      rule = 22;
+      rule = 131;
       return 11;
     }
     if (M <= 16 && wide) {  // d16-wide
-      rule = 23;
+      rule = 132;
       return 12;
     }
     if (M <= 16) {  // d16-more-tiles
-      rule = 24;
+      rule = 133;
       return 10;
     }
     if (narrow) {  // d32-narrow
-      rule = 25;
+      rule = 134;
       return 14;
     }
     if (one_tile && K <= 3072) {  // d32-short-k
-      rule = 26;
+      rule = 135;
       return 13;
     }
     if (one_tile) {  // d32-one-tile
-      rule = 27;
+      rule = 136;
       return 16;
     }
     if (wide) {  // d32-wide
-      rule = 28;
+      rule = 137;
       return 17;
     }
     if (true) {  // d32-more-tiles
-      rule = 29;
+      rule = 138;
       return 15;
     }
   }
@@ -550,19 +1828,19 @@ inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, in
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (M <= 16) {  // mma-16-rows
-      rule = 30;
+      rule = 139;
       return 18;
     }
     if (M <= 64) {  // mma-64-rows
-      rule = 31;
+      rule = 140;
       return 19;
     }
     if (M <= 256) {  // mma-256-rows
-      rule = 32;
+      rule = 141;
       return 20;
     }
     if (true) {  // mma-large
-      rule = 33;
+      rule = 142;
       return 21;
     }
   }
@@ -573,154 +1851,351 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
   [[maybe_unused]] const int64_t tiles_128 = ((M + 127) / 128) * ((N + 127) / 128);
   [[maybe_unused]] const int64_t tall_tiles = ((M + 191) / 192) * ((N + 127) / 128);
   [[maybe_unused]] const int64_t wide_tiles = ((M + 127) / 128) * ((N + 191) / 192);
+  [[maybe_unused]] const int64_t cost_steps = ((K + 63) / 64);
+  [[maybe_unused]] const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
+  [[maybe_unused]] const int64_t cost_weight = N * K / 1024;
+  [[maybe_unused]] const int64_t cost_input = M * K / 1024;
+  [[maybe_unused]] const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_fast_f16x64_128 = 2870000 + 62440 * cost_steps + 3475 * cost_tiles_16x64 + 695000 * cost_rounds_16x64_132 + 48180 * cost_rounds_16x64_132 * cost_steps + 104 * cost_weight + 1620 * cost_input + 5 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_32x64_262 = cost_last_32x64 / 262;
+  [[maybe_unused]] const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_fast_f32x64_128_s2 = 3588000 + 13920 * cost_steps + 3579 * cost_tiles_32x64 + 168 * cost_tiles_32x64 * cost_steps + 24790 * cost_rounds_32x64_262 * cost_steps + 155 * cost_weight + 2484 * cost_input + 3 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
+  [[maybe_unused]] const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
+  [[maybe_unused]] const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
+  [[maybe_unused]] const int64_t cost_output = M * N / 1024;
+  [[maybe_unused]] const int64_t cost_fast_f64x64_128_s2 = 3854000 + 25440 * cost_steps + 5664 * cost_tiles_64x64 + 266 * cost_tiles_64x64 * cost_steps + 27150 * cost_rounds_64x64_132 * cost_steps + 14280 * cost_late_64x64_132_66_wholes * cost_steps + 82 * cost_weight + 525 * cost_input + 252 * cost_output;
+  [[maybe_unused]] const int64_t cost_fast_f64x64_128 = 3176000 + 63410 * cost_steps + 2544 * cost_tiles_64x64 + 77 * cost_tiles_64x64 * cost_steps + 67370 * cost_rounds_64x64_132 * cost_steps + 80 * cost_weight + 397 * cost_input + 1212 * cost_output;
+  [[maybe_unused]] const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
+  [[maybe_unused]] const int64_t cost_late_128x64_132_66 = cost_last_128x64 + 66;
+  [[maybe_unused]] const int64_t cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 / 132;
+  [[maybe_unused]] const int64_t cost_fast_f128x64_128_s2 = 4413000 + 26870 * cost_steps + 383 * cost_tiles_128x64 * cost_steps + 695400 * cost_rounds_128x64_132 + 32060 * cost_rounds_128x64_132 * cost_steps + 15450 * cost_late_128x64_132_66_wholes * cost_steps + 83 * cost_weight + 413 * cost_input + 209 * cost_output;
+  [[maybe_unused]] const int64_t cost_fast_f128x64_128 = 3494000 + 70540 * cost_steps + 1601 * cost_tiles_128x64 + 137 * cost_tiles_128x64 * cost_steps + 232700 * cost_rounds_128x64_132 + 80680 * cost_rounds_128x64_132 * cost_steps + 89 * cost_weight + 378 * cost_input + 370 * cost_output;
+  [[maybe_unused]] const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
+  [[maybe_unused]] const int64_t cost_fast_f128x128_128_team = 4203000 + 105000 * cost_steps + 179 * cost_tiles_128x128 * cost_steps + 977100 * cost_rounds_128x128_132 + 135800 * cost_rounds_128x128_132 * cost_steps + 120 * cost_weight + 344 * cost_input + 131 * cost_output;
+  [[maybe_unused]] const int64_t cost_fast_f128x128_128 = 4778000 + 104800 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 132100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 270 * cost_input + 38 * cost_output;
+  [[maybe_unused]] const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
+  [[maybe_unused]] const int64_t cost_fast_f192x128_128 = 5555000 + 191400 * cost_steps + 165 * cost_tiles_192x128 * cost_steps + 855400 * cost_rounds_192x128_132 + 211400 * cost_rounds_192x128_132 * cost_steps + 93 * cost_weight + 296 * cost_input;
+  [[maybe_unused]] const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
+  [[maybe_unused]] const int64_t cost_fast_f256x128_128 = 4221000 + 260100 * cost_steps + 144 * cost_tiles_256x128 * cost_steps + 199600 * cost_rounds_256x128_132 + 291500 * cost_rounds_256x128_132 * cost_steps + 82 * cost_weight + 278 * cost_input + 482 * cost_output;
+  [[maybe_unused]] const int64_t cost_rounds_32x64_130 = cost_last_32x64 / 130;
+  [[maybe_unused]] const int64_t cost_shares_32x64_65 = cost_last_32x64 / 65;
+  [[maybe_unused]] const int64_t cost_row_p32x64_128_s2 = 2889000 + 38920 * cost_steps + 12180 * cost_tiles_32x64 + 228 * cost_tiles_32x64 * cost_steps + 3956 * cost_rounds_32x64_130 * cost_steps + 18930 * cost_shares_32x64_65 * cost_steps + 75 * cost_weight + 628 * cost_input + 1 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+  [[maybe_unused]] const int64_t cost_row_p32x64_128 = 2451000 + 86700 * cost_steps + 8150 * cost_tiles_32x64 + 82 * cost_tiles_32x64 * cost_steps + 69710 * cost_rounds_32x64_132 * cost_steps + 61 * cost_weight;
+  [[maybe_unused]] const int64_t cost_row_p64x64_128_s2 = 3756000 + 49270 * cost_steps + 4675 * cost_tiles_64x64 + 302 * cost_tiles_64x64 * cost_steps + 574400 * cost_rounds_64x64_132 + 39570 * cost_rounds_64x64_132 * cost_steps + 28840 * cost_late_64x64_132_66_wholes * cost_steps + 31 * cost_weight;
+  [[maybe_unused]] const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
+  [[maybe_unused]] const int64_t cost_row_p64x64_128 = 2618000 + 95170 * cost_steps + 972 * cost_tiles_64x64 + 131 * cost_tiles_64x64 * cost_steps + 94610 * cost_rounds_64x64_132 * cost_steps + 35 * cost_weight + 390 * cost_input + 1616 * cost_output + 1 * cost_outside_64x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_64x128_130 = cost_last_64x128 / 130;
+  [[maybe_unused]] const int64_t cost_late_64x128_130_65 = cost_last_64x128 + 65;
+  [[maybe_unused]] const int64_t cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 / 130;
+  [[maybe_unused]] const int64_t cost_row_p64x128_128_s2 = 4467000 + 47850 * cost_steps + 241 * cost_tiles_64x128 * cost_steps + 1024000 * cost_rounds_64x128_130 + 54680 * cost_rounds_64x128_130 * cost_steps + 36470 * cost_late_64x128_130_65_wholes * cost_steps + 130 * cost_weight + 816 * cost_input + 346 * cost_output;
+  [[maybe_unused]] const int64_t cost_row_p128x64_128 = 3410000 + 105000 * cost_steps + 103 * cost_tiles_128x64 * cost_steps + 736300 * cost_rounds_128x64_132 + 114400 * cost_rounds_128x64_132 * cost_steps + 98 * cost_weight + 306 * cost_input + 644 * cost_output;
+  [[maybe_unused]] const int64_t cost_row_p128x128_128 = 4234000 + 142500 * cost_steps + 166 * cost_tiles_128x128 * cost_steps + 998200 * cost_rounds_128x128_132 + 173300 * cost_rounds_128x128_132 * cost_steps + 114 * cost_weight + 208 * cost_input + 317 * cost_output;
+  [[maybe_unused]] const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
+  [[maybe_unused]] const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
+  [[maybe_unused]] const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
+  [[maybe_unused]] const int64_t cost_row_p128x192_128 = 4945000 + 253900 * cost_steps + 287 * cost_tiles_128x192 * cost_steps + 2930000 * cost_rounds_128x192_132 + 263500 * cost_rounds_128x192_132 * cost_steps + 92 * cost_weight + 172 * cost_input + 78 * cost_output;
+  [[maybe_unused]] const int64_t cost_row_p192x128_128 = 4969000 + 230300 * cost_steps + 363 * cost_tiles_192x128 * cost_steps + 1372000 * cost_rounds_192x128_132 + 245100 * cost_rounds_192x128_132 * cost_steps + 70 * cost_weight + 174 * cost_input + 314 * cost_output;
+  [[maybe_unused]] const int64_t cost_block_p16x64_128 = 2769000 + 70650 * cost_steps + 3211 * cost_tiles_16x64 + 830900 * cost_rounds_16x64_132 + 59680 * cost_rounds_16x64_132 * cost_steps + 102 * cost_weight + 935 * cost_input + 8 * cost_outside_16x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_rounds_32x64_128 = cost_last_32x64 / 128;
+  [[maybe_unused]] const int64_t cost_shares_32x64_64 = cost_last_32x64 / 64;
+  [[maybe_unused]] const int64_t cost_block_p32x64_128_s2 = 3483000 + 31200 * cost_steps + 6688 * cost_tiles_32x64 + 177 * cost_tiles_32x64 * cost_steps + 370200 * cost_rounds_32x64_128 + 3929 * cost_rounds_32x64_128 * cost_steps + 21510 * cost_shares_32x64_64 * cost_steps + 99 * cost_weight + 1099 * cost_input + 5 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_p32x64_128 = 2744000 + 79660 * cost_steps + 6515 * cost_tiles_32x64 + 42 * cost_tiles_32x64 * cost_steps + 75000 * cost_rounds_32x64_132 * cost_steps + 76 * cost_weight + 250 * cost_input + 5 * cost_outside_32x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_rounds_64x64_130 = cost_last_64x64 / 130;
+  [[maybe_unused]] const int64_t cost_late_64x64_130_65 = cost_last_64x64 + 65;
+  [[maybe_unused]] const int64_t cost_late_64x64_130_65_wholes = cost_late_64x64_130_65 / 130;
+  [[maybe_unused]] const int64_t cost_block_p64x64_128_s2 = 4217000 + 42240 * cost_steps + 322 * cost_tiles_64x64 * cost_steps + 1121000 * cost_rounds_64x64_130 + 34420 * cost_rounds_64x64_130 * cost_steps + 29740 * cost_late_64x64_130_65_wholes * cost_steps + 53 * cost_weight + 65 * cost_input;
+  [[maybe_unused]] const int64_t cost_block_p64x64_128 = 3127000 + 85260 * cost_steps + 1427 * cost_tiles_64x64 + 112 * cost_tiles_64x64 * cost_steps + 150900 * cost_rounds_64x64_132 + 105600 * cost_rounds_64x64_132 * cost_steps + 39 * cost_weight + 1393 * cost_input + 241 * cost_output + 4 * cost_outside_64x64 * cost_steps;
+  [[maybe_unused]] const int64_t cost_block_p64x128_128_s2 = 4894000 + 46000 * cost_steps + 244 * cost_tiles_64x128 * cost_steps + 988000 * cost_rounds_64x128_130 + 62500 * cost_rounds_64x128_130 * cost_steps + 37590 * cost_late_64x128_130_65_wholes * cost_steps + 135 * cost_weight + 851 * cost_input + 200 * cost_output;
+  [[maybe_unused]] const int64_t cost_block_p128x64_128 = 3443000 + 104100 * cost_steps + 4892 * cost_tiles_128x64 + 45 * cost_tiles_128x64 * cost_steps + 387800 * cost_rounds_128x64_132 + 121900 * cost_rounds_128x64_132 * cost_steps + 120 * cost_weight + 364 * cost_input;
+  [[maybe_unused]] const int64_t cost_block_p128x128_128 = 4278000 + 149000 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 951900 * cost_rounds_128x128_132 + 177100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 222 * cost_input;
+  [[maybe_unused]] const int64_t cost_block_p128x192_128 = 4437000 + 250500 * cost_steps + 238 * cost_tiles_128x192 * cost_steps + 2480000 * cost_rounds_128x192_132 + 267300 * cost_rounds_128x192_132 * cost_steps + 101 * cost_weight + 297 * cost_input;
+  [[maybe_unused]] const int64_t cost_block_p192x128_128 = 4302000 + 252100 * cost_steps + 258 * cost_tiles_192x128 * cost_steps + 825800 * cost_rounds_192x128_132 + 270800 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 246 * cost_input + 323 * cost_output;
+  [[maybe_unused]] const bool measured_sizes = num_sms == 132 && K % 16 == 0 && grouping == 0 /* none */ && M <= 4096 && N >= 896 && N <= 28672 && K >= 896 && K <= 28672;
   [[maybe_unused]] const bool straight = accumulation == 1 /* fast */ && scaling != 2 /* block */;
   [[maybe_unused]] const bool few_columns = N <= num_sms * 32;
   [[maybe_unused]] const bool split = few_columns && K >= 2048 && grouping == 0 /* none */;
   [[maybe_unused]] const bool long_ = N >= 16384 && K >= 16384;
   [[maybe_unused]] const bool narrower = N < 28672 && (N < 16384 || K < 16384);
+  // measured: sm90
+  if ((arch & 0x10u) != 0) {
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f16x64_128 <= cost_fast_f32x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f128x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x128_128_team && cost_fast_f16x64_128 <= cost_fast_f128x128_128 && cost_fast_f16x64_128 <= cost_fast_f192x128_128 && cost_fast_f16x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f16x64-128
+      rule = 143;
+      return 23;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f32x64-128-s2
+      rule = 144;
+      return 26;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128-s2
+      rule = 145;
+      return 30;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128
+      rule = 146;
+      return 31;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128-s2
+      rule = 147;
+      return 35;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128
+      rule = 148;
+      return 36;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128-team
+      rule = 149;
+      return 38;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128
+      rule = 150;
+      return 39;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f192x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f192x128-128
+      rule = 151;
+      return 43;
+    }
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */) {  // wgmma-fast-f256x128-128
+      rule = 152;
+      return 46;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p32x64_128_s2 <= cost_row_p32x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p128x64_128 && cost_row_p32x64_128_s2 <= cost_row_p128x128_128 && cost_row_p32x64_128_s2 <= cost_row_p128x192_128 && cost_row_p32x64_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p32x64-128-s2
+      rule = 153;
+      return 28;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p32x64-128
+      rule = 154;
+      return 29;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p64x64-128-s2
+      rule = 155;
+      return 32;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p64x64-128
+      rule = 156;
+      return 33;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p64x128-128-s2
+      rule = 157;
+      return 34;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x64-128
+      rule = 158;
+      return 37;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p128x128_128 <= cost_row_p128x192_128 && cost_row_p128x128_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x128-128
+      rule = 159;
+      return 40;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p128x192_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x192-128
+      rule = 160;
+      return 41;
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */) {  // wgmma-row-p192x128-128
+      rule = 161;
+      return 44;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p16x64_128 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128 <= cost_block_p32x64_128 && cost_block_p16x64_128 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128 <= cost_block_p64x64_128 && cost_block_p16x64_128 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128 <= cost_block_p128x64_128 && cost_block_p16x64_128 <= cost_block_p128x128_128 && cost_block_p16x64_128 <= cost_block_p128x192_128 && cost_block_p16x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p16x64-128
+      rule = 162;
+      return 25;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p32x64-128-s2
+      rule = 163;
+      return 28;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p32x64-128
+      rule = 164;
+      return 29;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p64x64-128-s2
+      rule = 165;
+      return 32;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p64x64-128
+      rule = 166;
+      return 33;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p64x128-128-s2
+      rule = 167;
+      return 34;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x64-128
+      rule = 168;
+      return 37;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p128x128_128 <= cost_block_p128x192_128 && cost_block_p128x128_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x128-128
+      rule = 169;
+      return 40;
+    }
+    if (measured_sizes && scaling == 2 /* block */ && cost_block_p128x192_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x192-128
+      rule = 170;
+      return 41;
+    }
+    if (measured_sizes && scaling == 2 /* block */) {  // wgmma-block-p192x128-128
+      rule = 171;
+      return 44;
+    }
+  }
   // straight: sm90
   if ((arch & 0x10u) != 0) {
     if (straight && M <= 16 && split) {  // fast-16-rows-split
-      rule = 34;
+      rule = 172;
       return 22;
     }
     if (straight && M <= 16 && long_ && grouping == 0 /* none */) {  // fast-16-rows-long
-      rule = 35;
+      rule = 173;
       return 22;
     }
     if (straight && M <= 16) {  // fast-16-rows
-      rule = 36;
+      rule = 174;
       return 23;
     }
     if (straight && M <= 32 && split) {  // fast-32-rows-split
-      rule = 37;
+      rule = 175;
       return 26;
     }
     if (straight && M <= 32) {  // fast-32-rows
-      rule = 38;
+      rule = 176;
       return 27;
     }
     if (straight && M <= 64 && split) {  // fast-64-rows-split
-      rule = 39;
+      rule = 177;
       return 30;
     }
     if (straight && M <= 64) {  // fast-64-rows
-      rule = 40;
+      rule = 178;
       return 31;
     }
     if (straight && M <= 128 && split) {  // fast-128-rows-split
-      rule = 41;
+      rule = 179;
       return 35;
     }
     if (straight && M <= 128 && narrower) {  // fast-128-rows
-      rule = 42;
+      rule = 180;
       return 36;
     }
     if (straight && M <= 256 && few_columns) {  // fast-256-rows-narrow
-      rule = 43;
+      rule = 181;
       return 36;
     }
     if (straight && K <= 512 && M >= 1024) {  // fast-short-k-more-rows
-      rule = 44;
+      rule = 182;
       return 47;
     }
     if (straight && K <= 512) {  // fast-short-k
-      rule = 45;
+      rule = 183;
       return 39;
     }
     if (straight && M > 128 && M <= 1024 && long_) {  // fast-wide-long
-      rule = 46;
+      rule = 184;
       return 46;
     }
     if (straight && tiles_128 <= num_sms) {  // fast-one-round
-      rule = 47;
+      rule = 185;
       return 38;
     }
     if (straight && tall_tiles <= num_sms) {  // fast-one-round-of-192
-      rule = 48;
+      rule = 186;
       return 43;
     }
     if (straight && M <= 256 && tiles_128 <= num_sms * 2) {  // fast-two-rounds
-      rule = 49;
+      rule = 187;
       return 38;
     }
     if (straight && M <= 1024 && K >= 7168) {  // fast-long-k
-      rule = 50;
+      rule = 188;
       return 46;
     }
     if (straight && M >= 8192 && N >= 8192 && K <= 8192) {  // fast-many-rows
-      rule = 51;
+      rule = 189;
       return 43;
     }
     if (straight) {  // fast
-      rule = 52;
+      rule = 190;
       return 39;
     }
   }
   // promoted: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 16 && split) {  // promoted-16-rows-split
-      rule = 53;
+      rule = 191;
       return 24;
     }
     if (M <= 16) {  // promoted-16-rows
-      rule = 54;
+      rule = 192;
       return 25;
     }
     if (M <= 32 && split) {  // promoted-32-rows-split
-      rule = 55;
+      rule = 193;
       return 28;
     }
     if (M <= 32) {  // promoted-32-rows
-      rule = 56;
+      rule = 194;
       return 29;
     }
     if (M <= 64 && split) {  // promoted-64-rows-split
-      rule = 57;
+      rule = 195;
       return 32;
     }
     if (M <= 64) {  // promoted-64-rows
-      rule = 58;
+      rule = 196;
       return 33;
     }
     if (M <= 128 && split && K >= 7168) {  // promoted-128-rows-split
-      rule = 59;
+      rule = 197;
       return 34;
     }
     if (M <= 128 && few_columns) {  // promoted-128-rows-narrow
-      rule = 60;
+      rule = 198;
       return 33;
     }
     if (M <= 128 && N <= num_sms * 64) {  // promoted-128-rows
-      rule = 61;
+      rule = 199;
       return 37;
     }
     if (M <= 256 && few_columns) {  // promoted-256-rows-narrow
-      rule = 62;
+      rule = 200;
       return 37;
     }
     if (K <= 512 && M >= 512) {  // promoted-short-k
-      rule = 63;
+      rule = 201;
       return 44;
     }
     if (N >= 24576 && K >= 1024 && M >= 2048) {  // promoted-wide-more-rows
-      rule = 64;
+      rule = 202;
       return 44;
     }
     if (N >= 24576 && K >= 1024) {  // promoted-wide
-      rule = 65;
+      rule = 203;
       return 41;
     }
     if (M > 128 && M <= 1024 && long_) {  // promoted-long-k
-      rule = 66;
+      rule = 204;
       return 48;
     }
     if (tiles_128 > num_sms && wide_tiles <= num_sms) {  // promoted-one-round-of-192
-      rule = 67;
+      rule = 205;
       return 41;
     }
     if (true) {  // promoted
-      rule = 68;
+      rule = 206;
       return 40;
     }
   }
@@ -738,45 +2213,45 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   // blocks: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (scaling == 2 /* block */) {  // t-promote
-      rule = 69;
+      rule = 207;
       return 53;
     }
   }
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (tiles_512 * 2 >= num_sms * 8 && fours) {  // rubin-2x1-c8
-      rule = 70;
+      rule = 208;
       return 57;
     }
     if (large && twos) {  // rubin-2x1-c4
-      rule = 71;
+      rule = 209;
       return 56;
     }
     if (large) {  // rubin-2x1
-      rule = 72;
+      rule = 210;
       return 55;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
-      rule = 73;
+      rule = 211;
       return 54;
     }
   }
   // rest: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
-      rule = 74;
+      rule = 212;
       return 52;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 75;
+      rule = 213;
       return 51;
     }
     if (tiles_128 * 2 >= num_sms) {  // t-n128
-      rule = 76;
+      rule = 214;
       return 50;
     }
     if (true) {  // t-n64
-      rule = 77;
+      rule = 215;
       return 49;
     }
   }
@@ -798,12 +2273,12 @@ inline Decision select(Arch arch_value, const Problem& problem) {
   }
   [[maybe_unused]] int64_t engine = -1;
   if (path == 0 /* custom */) {
-    engine = decide_engine(arch, decision.rules[1], problem.K, problem.M, problem.N, static_cast<int64_t>(problem.grouping), problem.num_sms, static_cast<int64_t>(problem.scaling));
+    engine = decide_engine(arch, decision.rules[1], problem.K, problem.M, problem.N, static_cast<int64_t>(problem.accumulation), static_cast<int64_t>(problem.grouping), problem.num_sms, static_cast<int64_t>(problem.scaling));
     decision.values[1] = static_cast<int16_t>(engine);
   }
   [[maybe_unused]] int64_t decode_tile = -1;
   if (path == 0 /* custom */ && engine == 0 /* decode */) {
-    decode_tile = decide_decode_tile(arch, decision.rules[2], problem.K, problem.M, problem.N, problem.num_sms);
+    decode_tile = decide_decode_tile(arch, decision.rules[2], problem.K, problem.M, problem.N, static_cast<int64_t>(problem.accumulation), static_cast<int64_t>(problem.grouping), problem.num_sms, static_cast<int64_t>(problem.scaling));
     decision.values[2] = static_cast<int16_t>(decode_tile);
   }
   [[maybe_unused]] int64_t mma_tile = -1;
