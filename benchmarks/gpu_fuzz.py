@@ -161,10 +161,7 @@ def main() -> None:
         return
     started = time.monotonic()
     families = options.family or FAMILIES
-    size = -(-options.calls // options.shards)
-    jobs = [
-        (name, first, min(first + size, options.calls)) for name in families for first in range(0, options.calls, size)
-    ]
+    jobs = [job for name in families for job in shards(name, options.calls, options.shards or SHARDS[name])]
     with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
         parts = list(pool.map(lambda job: run_shard(options, *job), jobs))
     rows = [

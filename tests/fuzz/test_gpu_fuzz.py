@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
 import random
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,3 +106,14 @@ def test_bytes_are_compared_with_their_shape_and_type(modules: dict[str, ModuleT
     for other in (negative, zero[:2], zero.half()):
         assert float(bounds.bytes_differ(zero, other)) > 1.0
     assert float(bounds.values_differ(nan, -nan)) == 0.0 and float(bounds.values_differ(nan, zero)) > 1.0
+
+
+def test_the_command_reports_every_family_asked_for(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    command = [sys.executable, str(BENCHMARKS / "gpu_fuzz.py"), "--device", "cpu", "--calls", "2", "--weights", "1"]
+    asked = ["quantize_fp8", "quantize_nvfp4"]
+    chosen = [word for name in asked for word in ("--family", name)]
+    done = subprocess.run([*command, *chosen, "--out", str(out)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(out.read_text("utf-8"))["families"]
+    assert [(row["family"], row["calls"], row["failed"]) for row in rows] == [(name, 2, 0) for name in asked]
