@@ -173,12 +173,17 @@ def run(shapes: list[tuple[int, int]], rows: list[int], rounds: int) -> list[dic
             x = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
             nrmse = check(weights, x)
             decision = tilewright.last_decision()
+            assert decision is not None
             samples = time_peers(peers(weights, x), rounds if M < 2048 else max(5, rounds // 3))
             medians = {name: statistics.median(times) for name, times in samples.items()}
             spread = {n: round((max(t) - min(t)) / statistics.median(t), 3) for n, t in samples.items()}
             cells.append(
                 {"N": N, "K": K, "M": M, "us": {n: round(v, 3) for n, v in medians.items()}, "spread": spread}
-                | {"floor_us": round(floor_us(M, N, K), 3), "nrmse": round(nrmse, 5), "tile": str(decision)}
+                | {
+                    "floor_us": round(floor_us(M, N, K), 3),
+                    "nrmse": round(nrmse, 5),
+                    "tile": decision.tile or decision.path,
+                }
             )
             print(N, K, M, cells[-1]["us"], decision, f"{nrmse:.4f}", flush=True)
         del weights
@@ -212,7 +217,7 @@ def facts() -> dict[str, Any]:
         "torch": torch.__version__,
         "tilewright": importlib.metadata.version("tilewright") if _installed() else tilewright.__version__,
         "bitsandbytes": bitsandbytes_version(),
-        "build": {k: str(v) for k, v in tilewright.build_info().items()},
+        "build": {k: str(v) for k, v in tilewright.build_info().items() if k not in ("library", "tiles")},
         "method": "CUDA graph replays, weights rotated over 200 MB, interleaved, order reversed on odd rounds, medians",
         "clocks": "as found",
     }
