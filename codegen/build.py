@@ -16,6 +16,7 @@ from .expr import (
     Compare,
     Cond,
     EnumWord,
+    Expr,
     Pred,
     format_node,
     interval,
@@ -312,16 +313,21 @@ class _FamilyBuilder:
         return layer
 
     def _cost_facts(self, decl: LayerDecl, gate: tuple[Cond, ...], file: LayerFile, scope: Scope) -> Iterable[Fact]:
-        """Facts of the tables that the layer's rules use, each once."""
+        """Facts of the tables that the layer's rules use, each once; no text of the layer can read them."""
         tables = [r.outcome.value for s in file.sections for r in s.rules if r.outcome.key == CHEAPEST]
+        bounds, made = dict(scope.bounds), dict[str, Expr]()
         for table in dict.fromkeys(str(t) for t in tables if t in self.costs):
             for fact in cost_facts(table, self._candidates(decl, gate, table)):
-                if fact.name in scope.values:
+                if fact.name in made:
+                    if made[fact.name] != fact.expr:
+                        text = f"{fact.name} stands for another cost, too."
+                        self.sink.add("E206", fact.location, text, f"give table '{table}' another name")
                     continue
-                greatest = largest_intermediate(fact.expr, scope.bounds)
+                made[fact.name] = fact.expr
+                greatest = largest_intermediate(fact.expr, bounds)
                 if greatest > INT64_MAX:
                     self.sink.add("E303", fact.location, f"{fact.name} can reach {greatest}; 63 bits hold {INT64_MAX}.")
-                scope.bounds[fact.name] = interval(fact.expr, scope.bounds)
+                bounds[fact.name] = interval(fact.expr, bounds)
                 yield fact
 
     def _definitions(

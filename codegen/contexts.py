@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields
 from types import ModuleType
 
 from . import emit_cpp, emit_py
+from .emit_costs import blocks, shared
 from .engines import engine_dtypes
 from .expr import Cond, names
 from .images import Image, ImagePlan
-from .ir import CUSTOM, FALLBACK, AnyCond, Cap, Choice, Family, Keep, Layer, Rule, SpecTree, Tile
+from .ir import CUSTOM, FALLBACK, AnyCond, Cap, Choice, Fact, Family, Keep, Layer, Rule, SpecTree, Tile
 
 NATIVE_ENUMS = {
     "dtype": "DType",
@@ -44,8 +45,16 @@ class RuleContext:
     index: int
     id: str
     condition: str
-    unconditional: bool
     result: str
+
+
+@dataclass(frozen=True)
+class BlockContext:
+    """Rules that stand together. Of a cost table: `guard` is what all of them ask for, `lines` are for them alone."""
+
+    guard: str
+    lines: tuple[Line, ...]
+    rules: tuple[RuleContext, ...]
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,7 @@ class SectionContext:
     mask: str
     archs: tuple[str, ...]
     for_all: bool
-    rules: tuple[RuleContext, ...]
+    blocks: tuple[BlockContext, ...]
 
 
 @dataclass(frozen=True)
@@ -245,7 +254,7 @@ def _layer_context(
                 f"0x{sum(1 << i for i, a in enumerate(archs) if s.covers(a)):x}u",
                 tuple(a for a in archs if s.covers(a)),
                 all(s.covers(a) for a in archs),
-                tuple(_rule_context(r, layer, family, rule_index, target) for r in s.rules),
+                tuple(_blocks(s.rules, layer, family, rule_index, target)),
             )
             for s in layer.sections
         ),
@@ -282,22 +291,28 @@ def _argument(name: str, family: Family, target: ModuleType) -> str:
 
 def _lines(layer: Layer, target: ModuleType) -> Iterable[Line]:
     """Facts and predicates as local variables, in file order."""
-    for fact in layer.facts:
-        yield Line("int64_t", emit_cpp.identifier(fact.name), target.expr(fact.expr))
-    for predicate in layer.predicates:
+    facts, predicates = shared(layer)
+    yield from _fact_lines(facts, target)
+    for predicate in predicates:
         yield Line("bool", emit_cpp.identifier(predicate.name), target.conjunction(predicate.terms))
 
 
-def _rule_context(
-    rule: Rule, layer: Layer, family: Family, rule_index: dict[str, int], target: ModuleType
-) -> RuleContext:
-    return RuleContext(
-        rule_index[rule.id],
-        rule.id,
-        target.conjunction(rule.conds),
-        not rule.conds,
-        _result(rule, layer, family, target),
-    )
+def _fact_lines(facts: Iterable[Fact], target: ModuleType) -> Iterable[Line]:
+    return (Line("int64_t", emit_cpp.identifier(fact.name), target.expr(fact.expr)) for fact in facts)
+
+
+def _blocks(
+    rules: Iterable[Rule], layer: Layer, family: Family, rule_index: dict[str, int], target: ModuleType
+) -> Iterable[BlockContext]:
+    for block in blocks(layer, rules):
+        yield BlockContext(
+            "" if block.guard is None else target.conjunction(block.guard),
+            tuple(_fact_lines(block.facts, target)),
+            tuple(
+                RuleContext(rule_index[r.id], r.id, target.conjunction(conds), _result(r, layer, family, target))
+                for r, conds in block.rules
+            ),
+        )
 
 
 def _result(rule: Rule, layer: Layer, family: Family, target: ModuleType) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .costs import PREFIX
 from .diagnostics import Sink, did_you_mean
 from .expr import KEYWORDS
 from .loader import Document, ValuePath
@@ -42,10 +43,13 @@ def _clashes(file: FamilyFile, document: Document, sink: Sink) -> None:
 
 
 def check_words(names: Iterable[str], document: Document, path: ValuePath, sink: Sink) -> None:
-    """Report names that no expression could use, because the grammar has another meaning for them."""
+    """Report names that no expression could use, because they mean something else in rules."""
     for name in names:
         if name in KEYWORDS:
             message = f"'{name}' is a word of the rule grammar and can name nothing."
+            sink.add("E206", document.locate_key((*path, name)), message)
+        elif name.startswith(PREFIX):
+            message = f"'{name}': names that begin with {PREFIX} are those of cost tables."
             sink.add("E206", document.locate_key((*path, name)), message)
 
 

@@ -85,7 +85,7 @@ LEGALITY = (
     ),
     Code(
         "W406",
-        "fact or predicate never used",
+        "fact, predicate or cost table never used",
         "A definition without a reader, often what is left of a rule that went away.",
         "facts:\n  waves: n_blocks // 48      # no rule, predicate or fact reads it",
         "drop it.",

@@ -48,7 +48,7 @@ STRUCTURE = (
         "E206",
         "name defined twice",
         "Two archs, tiles, facts, sections, layers or records share a name, here or in the generated code, or a list "
-        "names an arch twice. A name that is a word of the rule grammar is taken, too.",
+        "names an arch twice. A name that is a word of the rule grammar or begins with `cost_` is taken, too.",
         "for: [sm80, sm80]",
         "rename or drop one.",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..expr import names
 from ..ir import AnyCond, Layer
+from ..models.layers import CHEAPEST
 from .completeness import siblings
 from .context import Context, listed
 
@@ -13,6 +14,7 @@ def check(context: Context) -> None:
         check_w405(context, layer)
         check_w406(context, layer)
     check_e301_requires(context)
+    check_w406_tables(context)
 
 
 def check_w405(context: Context, layer: Layer) -> None:
@@ -60,3 +62,18 @@ def check_w406(context: Context, layer: Layer) -> None:
             if item.name not in used:
                 message = f"{kind} '{item.name}' of layer '{layer.name}' is never used."
                 context.sink.add("W406", item.location, message, "drop it")
+
+
+def check_w406_tables(context: Context) -> None:
+    """A table of costs by which no rule of its family chooses."""
+    used = {
+        (folder, rule.outcome.value)
+        for model, _, folder in context.sources.layers
+        for section in model.sections
+        for rule in section.rules
+        if rule.outcome.key == CHEAPEST
+    }
+    for model, document, folder in context.sources.costs:
+        if (folder, model.table) not in used:
+            message = f"table of costs '{model.table}' is never used."
+            context.sink.add("W406", document.locate(("table",)), message, "drop it")

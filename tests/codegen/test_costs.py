@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,10 @@ import numpy as np
 import pytest
 
 from tilewright_codegen.diagnostics import Sink
+from tilewright_codegen.emit_costs import blocks, shared
 from tilewright_codegen.explain import explain
 from tilewright_codegen.explain_report import render_text
-from tilewright_codegen.expr import Name, names
+from tilewright_codegen.expr import Name, format_node, names
 from tilewright_codegen.ir import Family
 from tilewright_codegen.prove import Prover
 from tilewright_codegen.prove_split import Bases
@@ -50,16 +50,15 @@ PROBLEMS = [
 ]
 
 
-def tree_with(folder: Path, table: str = TABLE, rule: str = RULE) -> Path:
-    """A copy of the specs in which a rule of gemm_4bit's decode tiles stands first and takes the least of a table."""
+def tree_with(folder: Path, table: str = TABLE, rule: str = RULE, layer: str = "decode_tile") -> Path:
+    """A copy of the specs in which a rule of one of gemm_4bit's layers stands first and takes the least of a table."""
     specs = folder / "specs"
     shutil.copytree(ROOT / "specs", specs)
     (specs / "families" / "gemm_4bit" / "probe.yaml").write_text(table)
-    layers = specs / "families" / "gemm_4bit" / "4_hopper.yaml"
-    text = layers.read_text()
-    assert re.search(r"^layer: decode_tile\n", text, re.M)
-    head, _, rest = text.partition("layer: decode_tile\n")
-    layers.write_text(head + "layer: decode_tile\n" + rest.replace("sections:\n", "sections:\n" + rule, 1))
+    start = f"\nlayer: {layer}\n"
+    (layers,) = (p for p in (specs / "families" / "gemm_4bit").iterdir() if start in p.read_text())
+    head, _, rest = layers.read_text().partition(start)
+    layers.write_text(head + start + rest.replace("sections:\n", "sections:\n" + rule, 1))
     return specs
 
 
@@ -198,6 +197,9 @@ def test_facts_read_earlier_facts_only(probe: Evaluators) -> None:
         (lambda t, r: (t.replace("start: 4_000", "start: 9_223_372_036_854_775_807"), r), "E303", "63 bits hold"),
         (lambda t, r: (t.replace("step: 90", "stepp: 90"), r), "E101", "'stepp'"),
         (lambda t, r: (t.replace("rows: 8, columns: 128", "columns: 128, rows: 8"), r), "E306", "reorder"),
+        (lambda t, r: (t + t.replace("schema", "---\nschema").replace("table: probe", "table: spare"), r), "W406",
+         "table of costs 'spare' is never used"),
+        (lambda t, r: (t, r.replace("M >= 3", "cost_steps >= 3")), "E301", "'cost_steps' is not known here"),
     ],
 )  # fmt: skip
 def test_bad_tables_are_told(tmp_path: Path, change: Any, code: str, text: str) -> None:
@@ -207,3 +209,38 @@ def test_bad_tables_are_told(tmp_path: Path, change: Any, code: str, text: str) 
     tree, _ = read_tree(specs, sink)
     found = [*sink.diagnostics, *(validate(specs).diagnostics if tree is not None else ())]
     assert any(d.code == code and text in str(d) for d in found), [str(d) for d in found]
+
+
+@pytest.mark.parametrize("kind", ["facts", "predicates"])
+def test_names_of_costs_are_taken(tmp_path: Path, kind: str) -> None:
+    specs = tree_with(tmp_path)
+    layers = specs / "families" / "gemm_4bit" / "4_hopper.yaml"
+    value = {"facts": "K + 1", "predicates": "[K >= 64]"}[kind]
+    layers.write_text(layers.read_text().replace(f"{kind}:\n", f"{kind}:\n  cost_steps: {value}\n", 1))
+    sink = Sink()
+    read_tree(specs, sink)
+    found = [d for d in sink.diagnostics if d.code == "E206"]
+    assert ["names that begin with cost_ are those of cost tables" in str(d) for d in found] == [True]
+    assert str(found[0].location).endswith(f"4_hopper.yaml:{found[0].location.line}:3")
+
+
+def test_two_costs_of_one_name_are_told(tmp_path: Path) -> None:
+    # The rounds of a tile of 32x64, 64 at a time, and the cost of tile 32x64-64 in a table called rounds.
+    entry = "  - {id: 32x64-64, rows: 32, columns: 64, blocks: 64, round: 5}\n"
+    table = "schema: costs/1\ntable: rounds\ncosts:\n" + entry
+    sink = Sink()
+    read_tree(tree_with(tmp_path, table, RULE.replace("cheapest: probe", "cheapest: rounds"), "tile"), sink)
+    (found,) = sink.diagnostics
+    assert found.code == "E206" and "cost_rounds_32x64_64 stands for another cost" in str(found)
+
+
+def test_costs_are_computed_only_where_their_table_is_asked(probe: Evaluators) -> None:
+    layer = probe.family.layer_by_name["decode_tile"]
+    asked = [b for s in layer.sections for b in blocks(layer, s.rules) if b.guard is not None]
+    assert [format_node(c) for c in asked[0].guard or ()][:2] == ["num_sms == 132", "M >= 3"]
+    assert {f.name for f in asked[0].facts} >= {"cost_probe_d8_k4_c1", "cost_steps", "cost_weight"}
+    assert not {f.name for b in asked[1:] for f in b.facts} & {"cost_probe_d8_k4_c1", "cost_weight"}
+    facts, predicates = shared(layer)
+    assert not [item.name for item in (*facts, *predicates) if item.name.startswith("cost_")]
+    rules = [r for s in layer.sections for b in blocks(layer, s.rules) for r, _ in b.rules]
+    assert rules == [r for s in layer.sections for r in s.rules]

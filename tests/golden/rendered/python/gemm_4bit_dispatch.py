@@ -477,308 +477,204 @@ def decide_path(arch, K, M, N, blocksize, dtype, num_sms):
 
 def decide_engine(arch, K, M, N, blocksize, dtype, num_sms, quant_type):
     mma_blocks = ((M + 31) // 32) * ((N + 63) // 64)
-    cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
-    cost_last_8x16 = cost_tiles_8x16 + -1
-    cost_rounds_8x16_132 = cost_last_8x16 // 132
-    cost_input = M * K // 1024
-    cost_output = M * N // 1024
-    cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
-    cost_steps = ((K + 63) // 64)
-    cost_nf4_d8_k3_c1 = 2_664_000 + 204_700 * cost_rounds_8x16_132 + 1046 * cost_input + 19_430 * cost_output + 13 * cost_outside_8x16 * cost_steps
-    cost_rounds_8x16_66 = cost_last_8x16 // 66
-    cost_nf4_d8_k3_c2 = 2_580_000 + 10_380 * cost_steps + 5472 * cost_tiles_8x16 + 6 * cost_tiles_8x16 * cost_steps + 60_570 * cost_rounds_8x16_66 + 3906 * cost_input + 15_110 * cost_output + 3 * cost_outside_8x16 * cost_steps
-    cost_nf4_d8_k4_c1 = 2_724_000 + 412_000 * cost_rounds_8x16_132 + 32_770 * cost_input + 8379 * cost_output + 8 * cost_outside_8x16 * cost_steps
-    cost_nf4_d8_k4_c2 = 2_569_000 + 7975 * cost_steps + 8418 * cost_tiles_8x16 + 31 * cost_tiles_8x16 * cost_steps + 1983 * cost_input + 4729 * cost_output
-    cost_nf4_d8_k8_c1 = 4_034_000 + 5289 * cost_tiles_8x16 + 30 * cost_tiles_8x16 * cost_steps + 143_100 * cost_rounds_8x16_132 + 11_370 * cost_input + 11_020 * cost_output + 1 * cost_outside_8x16 * cost_steps
-    cost_nf4_d8_k8_c2 = 5_096_000 + 4595 * cost_tiles_8x16 + 659_400 * cost_rounds_8x16_66 + 2208 * cost_rounds_8x16_66 * cost_steps + 12_190 * cost_input
-    cost_nf4_d8_k14_c2 = 6_046_000 + 209 * cost_steps + 1_190_000 * cost_rounds_8x16_66 + 5331 * cost_rounds_8x16_66 * cost_steps + 15_150 * cost_input + 13_920 * cost_output + 2 * cost_outside_8x16 * cost_steps
-    cost_rounds_8x16_33 = cost_last_8x16 // 33
-    cost_nf4_d8_k14_c4 = 6_099_000 + 53_100 * cost_tiles_8x16 + 15 * cost_tiles_8x16 * cost_steps + 129 * cost_rounds_8x16_33 * cost_steps + 15_700 * cost_input + 1 * cost_outside_8x16 * cost_steps
-    cost_tiles_16x16 = ((M + 15) // 16) * ((N + 15) // 16)
-    cost_last_16x16 = cost_tiles_16x16 + -1
-    cost_rounds_16x16_66 = cost_last_16x16 // 66
-    cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
-    cost_nf4_d16_k2_c2 = 2_621_000 + 3769 * cost_tiles_16x16 + 34 * cost_tiles_16x16 * cost_steps + 5566 * cost_rounds_16x16_66 * cost_steps + 14_310 * cost_input + 3741 * cost_output + 2 * cost_outside_16x16 * cost_steps
-    cost_rounds_16x16_132 = cost_last_16x16 // 132
-    cost_nf4_d16_k3_c1 = 2_860_000 + 589_400 * cost_rounds_16x16_132 + 29_100 * cost_input
-    cost_nf4_d16_k3_c2 = 2_372_000 + 15_450 * cost_steps + 7425 * cost_tiles_16x16 + 38 * cost_tiles_16x16 * cost_steps + 21_790 * cost_rounds_16x16_66 + 17_110 * cost_input
-    cost_rounds_16x16_33 = cost_last_16x16 // 33
-    cost_nf4_d16_k7_c4 = 5_641_000 + 21_650 * cost_tiles_16x16 + 10 * cost_tiles_16x16 * cost_steps + 442 * cost_rounds_16x16_33 * cost_steps + 8213 * cost_input + 31_840 * cost_output + 4 * cost_outside_16x16 * cost_steps
-    cost_rounds_16x16_16 = cost_last_16x16 // 16
-    cost_nf4_d16_k7_c8 = 6_248_000 + 9879 * cost_tiles_16x16 + 803_400 * cost_rounds_16x16_16 + 65 * cost_rounds_16x16_16 * cost_steps + 14_310 * cost_input + 1 * cost_outside_16x16 * cost_steps
-    cost_nf4_d16_k8_c1 = 3_727_000 + 5785 * cost_steps + 8504 * cost_tiles_16x16 + 20 * cost_tiles_16x16 * cost_steps + 24_010 * cost_input + 3046 * cost_output
-    cost_nf4_d16_k8_c2 = 4_024_000 + 16_740 * cost_tiles_16x16 + 33 * cost_tiles_16x16 * cost_steps + 219 * cost_rounds_16x16_66 * cost_steps + 17_030 * cost_input + 6285 * cost_output
-    cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
-    cost_last_192x128 = cost_tiles_192x128 + -1
-    cost_rounds_192x128_132 = cost_last_192x128 // 132
-    cost_shares_192x128_66 = cost_last_192x128 // 66
-    cost_weight = N * K // 1024
-    cost_outside_192x128 = M * 191 % 192 * ((N + 127) // 128)
-    cost_nf4_w192x128_64_s2 = 5_782_000 + 193_900 * cost_steps + 1040 * cost_tiles_192x128 * cost_steps + 2_427_000 * cost_rounds_192x128_132 + 74_060 * cost_rounds_192x128_132 * cost_steps + 144_300 * cost_shares_192x128_66 * cost_steps + 33 * cost_weight + 233 * cost_input + 4 * cost_outside_192x128 * cost_steps
-    cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
-    cost_last_256x128 = cost_tiles_256x128 + -1
-    cost_rounds_256x128_132 = cost_last_256x128 // 132
-    cost_shares_256x128_66 = cost_last_256x128 // 66
-    cost_nf4_w256x128_64_s2 = 6_119_000 + 268_600 * cost_steps + 1008 * cost_tiles_256x128 * cost_steps + 2_752_000 * cost_rounds_256x128_132 + 77_270 * cost_rounds_256x128_132 * cost_steps + 226_700 * cost_shares_256x128_66 * cost_steps + 57 * cost_weight + 311 * cost_input
-    cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
-    cost_last_32x64 = cost_tiles_32x64 + -1
-    cost_rounds_32x64_252 = cost_last_32x64 // 252
-    cost_late_32x64_252_63 = cost_last_32x64 + 189
-    cost_late_32x64_252_63_wholes = cost_late_32x64_252_63 // 252
-    cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
-    cost_nf4_w32x64_128_s4 = 3_477_000 + 47_060 * cost_steps + 2307 * cost_tiles_32x64 + 487 * cost_tiles_32x64 * cost_steps + 962_200 * cost_rounds_32x64_252 + 33_050 * cost_rounds_32x64_252 * cost_steps + 112_300 * cost_late_32x64_252_63_wholes * cost_steps + 30 * cost_weight + 1239 * cost_input + 2 * cost_outside_32x64 * cost_steps
-    cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
-    cost_last_32x128 = cost_tiles_32x128 + -1
-    cost_rounds_32x128_132 = cost_last_32x128 // 132
-    cost_nf4_w32x128_128 = 2_035_000 + 252_900 * cost_steps + 4710 * cost_tiles_32x128 + 87 * cost_tiles_32x128 * cost_steps + 1_059_000 * cost_rounds_32x128_132 + 232_000 * cost_rounds_32x128_132 * cost_steps + 25 * cost_weight + 1560 * cost_output
-    cost_shares_32x128_66 = cost_last_32x128 // 66
-    cost_nf4_w32x128_128_s2 = 3_262_000 + 116_200 * cost_steps + 2865 * cost_tiles_32x128 + 413 * cost_tiles_32x128 * cost_steps + 916_700 * cost_rounds_32x128_132 + 18_120 * cost_rounds_32x128_132 * cost_steps + 93_390 * cost_shares_32x128_66 * cost_steps + 23 * cost_weight + 468 * cost_input + 796 * cost_output
-    cost_rounds_32x128_117 = cost_last_32x128 // 117
-    cost_late_32x128_117_39 = cost_last_32x128 + 78
-    cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 // 117
-    cost_shares_32x128_39 = cost_last_32x128 // 39
-    cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
-    cost_nf4_w32x128_128_s3 = 3_335_000 + 80_260 * cost_steps + 5846 * cost_tiles_32x128 + 521 * cost_tiles_32x128 * cost_steps + 713_700 * cost_rounds_32x128_117 + 62_620 * cost_rounds_32x128_117 * cost_steps + 99_760 * cost_late_32x128_117_39_wholes * cost_steps + 11_120 * cost_shares_32x128_39 * cost_steps + 24 * cost_weight + 350 * cost_output + 1 * cost_outside_32x128 * cost_steps
-    cost_tiles_32x256 = ((M + 31) // 32) * ((N + 255) // 256)
-    cost_last_32x256 = cost_tiles_32x256 + -1
-    cost_rounds_32x256_132 = cost_last_32x256 // 132
-    cost_late_32x256_132_66 = cost_last_32x256 + 66
-    cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 // 132
-    cost_nf4_w32x256_128_s2 = 4_123_000 + 202_600 * cost_steps + 4359 * cost_tiles_32x256 + 512 * cost_tiles_32x256 * cost_steps + 1_568_000 * cost_rounds_32x256_132 + 177_200 * cost_rounds_32x256_132 * cost_steps + 157_900 * cost_late_32x256_132_66_wholes * cost_steps + 37 * cost_weight + 192 * cost_input + 735 * cost_output
-    cost_rounds_32x256_110 = cost_last_32x256 // 110
-    cost_late_32x256_110_22 = cost_last_32x256 + 88
-    cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 // 110
-    cost_nf4_w32x256_128_s5 = 4_645_000 + 80_250 * cost_steps + 711 * cost_tiles_32x256 * cost_steps + 1_143_000 * cost_rounds_32x256_110 + 74_910 * cost_rounds_32x256_110 * cost_steps + 251_400 * cost_late_32x256_110_22_wholes * cost_steps + 45 * cost_weight + 699 * cost_input + 1558 * cost_output
-    cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
-    cost_last_64x64 = cost_tiles_64x64 + -1
-    cost_rounds_64x64_252 = cost_last_64x64 // 252
-    cost_late_64x64_252_63 = cost_last_64x64 + 189
-    cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 // 252
-    cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
-    cost_nf4_w64x64_128_s4 = 3_804_000 + 47_050 * cost_steps + 3157 * cost_tiles_64x64 + 706 * cost_tiles_64x64 * cost_steps + 1_725_000 * cost_rounds_64x64_252 + 26_810 * cost_rounds_64x64_252 * cost_steps + 124_900 * cost_late_64x64_252_63_wholes * cost_steps + 31 * cost_weight + 832 * cost_input + 8 * cost_outside_64x64 * cost_steps
-    cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
-    cost_last_64x128 = cost_tiles_64x128 + -1
-    cost_rounds_64x128_132 = cost_last_64x128 // 132
-    cost_shares_64x128_66 = cost_last_64x128 // 66
-    cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
-    cost_nf4_w64x128_128_s2 = 3_582_000 + 133_100 * cost_steps + 1577 * cost_tiles_64x128 + 669 * cost_tiles_64x128 * cost_steps + 883_800 * cost_rounds_64x128_132 + 27_270 * cost_rounds_64x128_132 * cost_steps + 98_140 * cost_shares_64x128_66 * cost_steps + 9 * cost_weight + 924 * cost_output + 1 * cost_outside_64x128 * cost_steps
-    cost_rounds_64x128_117 = cost_last_64x128 // 117
-    cost_late_64x128_117_39 = cost_last_64x128 + 78
-    cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 // 117
-    cost_shares_64x128_39 = cost_last_64x128 // 39
-    cost_nf4_w64x128_128_s3 = 3_901_000 + 88_010 * cost_steps + 881 * cost_tiles_64x128 * cost_steps + 2_198_000 * cost_rounds_64x128_117 + 59_510 * cost_rounds_64x128_117 * cost_steps + 119_400 * cost_late_64x128_117_39_wholes * cost_steps + 10_520 * cost_shares_64x128_39 * cost_steps
-    cost_tiles_64x192 = ((M + 63) // 64) * ((N + 191) // 192)
-    cost_last_64x192 = cost_tiles_64x192 + -1
-    cost_rounds_64x192_132 = cost_last_64x192 // 132
-    cost_shares_64x192_66 = cost_last_64x192 // 66
-    cost_nf4_w64x192_128_s2 = 4_306_000 + 181_900 * cost_steps + 8131 * cost_tiles_64x192 + 705 * cost_tiles_64x192 * cost_steps + 693_000 * cost_rounds_64x192_132 + 58_440 * cost_rounds_64x192_132 * cost_steps + 134_400 * cost_shares_64x192_66 * cost_steps + 13 * cost_weight + 132 * cost_input
-    cost_rounds_64x192_120 = cost_last_64x192 // 120
-    cost_late_64x192_120_30 = cost_last_64x192 + 90
-    cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 // 120
-    cost_nf4_w64x192_128_s4 = 4_209_000 + 98_710 * cost_steps + 5762 * cost_tiles_64x192 + 736 * cost_tiles_64x192 * cost_steps + 329_100 * cost_rounds_64x192_120 + 117_900 * cost_rounds_64x192_120 * cost_steps + 226_300 * cost_late_64x192_120_30_wholes * cost_steps + 1 * cost_weight + 447 * cost_input + 566 * cost_output
-    cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
-    cost_last_64x256 = cost_tiles_64x256 + -1
-    cost_rounds_64x256_132 = cost_last_64x256 // 132
-    cost_nf4_w64x256_128 = 2_707_000 + 504_100 * cost_steps + 11_730 * cost_tiles_64x256 + 966_300 * cost_rounds_64x256_132 + 482_400 * cost_rounds_64x256_132 * cost_steps + 35 * cost_weight + 449 * cost_output
-    cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
-    cost_last_128x128 = cost_tiles_128x128 + -1
-    cost_rounds_128x128_132 = cost_last_128x128 // 132
-    cost_nf4_w128x128_128 = 2_483_000 + 400_700 * cost_steps + 16_970 * cost_tiles_128x128 + 409_200 * cost_rounds_128x128_132 * cost_steps + 25 * cost_weight + 184 * cost_input
-    cost_late_128x128_132_66 = cost_last_128x128 + 66
-    cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 // 132
-    cost_nf4_w128x128_128_s2 = 5_071_000 + 175_900 * cost_steps + 684 * cost_tiles_128x128 * cost_steps + 2_104_000 * cost_rounds_128x128_132 + 179_600 * cost_rounds_128x128_132 * cost_steps + 145_100 * cost_late_128x128_132_66_wholes * cost_steps + 23 * cost_weight + 154 * cost_input
-    cost_rounds_128x128_117 = cost_last_128x128 // 117
-    cost_late_128x128_117_39 = cost_last_128x128 + 78
-    cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 // 117
-    cost_nf4_w128x128_128_s3 = 5_386_000 + 116_500 * cost_steps + 954 * cost_tiles_128x128 * cost_steps + 2_558_000 * cost_rounds_128x128_117 + 112_000 * cost_rounds_128x128_117 * cost_steps + 183_200 * cost_late_128x128_117_39_wholes * cost_steps + 17 * cost_weight + 130 * cost_input
-    cost_rounds_128x128_120 = cost_last_128x128 // 120
-    cost_late_128x128_120_30 = cost_last_128x128 + 90
-    cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 // 120
-    cost_shares_128x128_30 = cost_last_128x128 // 30
-    cost_nf4_w128x128_128_s4 = 4_988_000 + 88_660 * cost_steps + 884 * cost_tiles_128x128 * cost_steps + 2_428_000 * cost_rounds_128x128_120 + 83_040 * cost_rounds_128x128_120 * cost_steps + 208_700 * cost_late_128x128_120_30_wholes * cost_steps + 1465 * cost_shares_128x128_30 * cost_steps + 22 * cost_weight + 266 * cost_input
-    cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
-    cost_last_128x192 = cost_tiles_128x192 + -1
-    cost_rounds_128x192_132 = cost_last_128x192 // 132
-    cost_shares_128x192_66 = cost_last_128x192 // 66
-    cost_outside_128x192 = M * 127 % 128 * ((N + 191) // 192)
-    cost_nf4_w128x192_128_s2 = 5_698_000 + 245_900 * cost_steps + 840 * cost_tiles_128x192 * cost_steps + 2_004_000 * cost_rounds_128x192_132 + 76_790 * cost_rounds_128x192_132 * cost_steps + 194_400 * cost_shares_128x192_66 * cost_steps + 14 * cost_weight + 211 * cost_input + 1 * cost_outside_128x192 * cost_steps
     measured_sizes = num_sms == 132 and K % 64 == 0 and blocksize != 32 and dtype != 2 and M <= 4096 and N >= 896 and N <= 128_256 and K >= 896 and K <= 28_672 and quant_type != 2
     hopper_ready = dtype != 2 and K % 64 == 0 and blocksize != 32
-    cost_nf4_d8_k3_c1_engine_nf4_1 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 or M > 8 or K > 3072)
-    cost_nf4_d8_k3_c1_engine_nf4_2 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048)
-    cost_nf4_d8_k3_c1_engine_nf4_3 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096)
-    cost_nf4_d8_k3_c1_engine_nf4_4 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
-    cost_nf4_d8_k3_c1_engine_nf4_5 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
-    cost_nf4_d8_k3_c1_engine_nf4_6 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
-    cost_nf4_d8_k3_c1_engine_nf4_7 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 or M > 8)
-    cost_nf4_d8_k3_c1_engine_nf4_8 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k3_c1_engine_nf4_9 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k3_c1_engine_nf4_10 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k3_c1_engine_nf4_11 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k3_c1_engine_nf4_12 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k3_c1_engine_nf4_13 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k3_c1_engine_nf4_14 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d8_k3_c2_engine_nf4_2 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048)
-    cost_nf4_d8_k3_c2_engine_nf4_3 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096)
-    cost_nf4_d8_k3_c2_engine_nf4_4 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
-    cost_nf4_d8_k3_c2_engine_nf4_5 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
-    cost_nf4_d8_k3_c2_engine_nf4_6 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
-    cost_nf4_d8_k3_c2_engine_nf4_7 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8)
-    cost_nf4_d8_k3_c2_engine_nf4_8 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k3_c2_engine_nf4_9 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k3_c2_engine_nf4_10 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k3_c2_engine_nf4_11 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k3_c2_engine_nf4_12 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k3_c2_engine_nf4_13 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k3_c2_engine_nf4_14 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d8_k4_c1_engine_nf4_3 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096)
-    cost_nf4_d8_k4_c1_engine_nf4_4 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
-    cost_nf4_d8_k4_c1_engine_nf4_5 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
-    cost_nf4_d8_k4_c1_engine_nf4_6 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
-    cost_nf4_d8_k4_c1_engine_nf4_7 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8)
-    cost_nf4_d8_k4_c1_engine_nf4_8 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k4_c1_engine_nf4_9 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k4_c1_engine_nf4_10 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k4_c1_engine_nf4_11 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k4_c1_engine_nf4_12 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k4_c1_engine_nf4_13 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k4_c1_engine_nf4_14 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d8_k4_c2_engine_nf4_4 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
-    cost_nf4_d8_k4_c2_engine_nf4_5 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
-    cost_nf4_d8_k4_c2_engine_nf4_6 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
-    cost_nf4_d8_k4_c2_engine_nf4_7 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8)
-    cost_nf4_d8_k4_c2_engine_nf4_8 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k4_c2_engine_nf4_9 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k4_c2_engine_nf4_10 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k4_c2_engine_nf4_11 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k4_c2_engine_nf4_12 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k4_c2_engine_nf4_13 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k4_c2_engine_nf4_14 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d8_k8_c1_engine_nf4_5 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
-    cost_nf4_d8_k8_c1_engine_nf4_6 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
-    cost_nf4_d8_k8_c1_engine_nf4_7 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8)
-    cost_nf4_d8_k8_c1_engine_nf4_8 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k8_c1_engine_nf4_9 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k8_c1_engine_nf4_10 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k8_c1_engine_nf4_11 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k8_c1_engine_nf4_12 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k8_c1_engine_nf4_13 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k8_c1_engine_nf4_14 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d8_k8_c2_engine_nf4_6 = (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
-    cost_nf4_d8_k8_c2_engine_nf4_7 = (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8)
-    cost_nf4_d8_k8_c2_engine_nf4_8 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k8_c2_engine_nf4_9 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k8_c2_engine_nf4_10 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k8_c2_engine_nf4_11 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k8_c2_engine_nf4_12 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k8_c2_engine_nf4_13 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k8_c2_engine_nf4_14 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d8_k14_c2_engine_nf4_7 = (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8)
-    cost_nf4_d8_k14_c2_engine_nf4_8 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k14_c2_engine_nf4_9 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k14_c2_engine_nf4_10 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k14_c2_engine_nf4_11 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k14_c2_engine_nf4_12 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k14_c2_engine_nf4_13 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k14_c2_engine_nf4_14 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d8_k14_c4_engine_nf4_8 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k14_c4_engine_nf4_9 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k14_c4_engine_nf4_10 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k14_c4_engine_nf4_11 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k14_c4_engine_nf4_12 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k14_c4_engine_nf4_13 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k14_c4_engine_nf4_14 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d16_k2_c2_engine_nf4_9 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d16_k2_c2_engine_nf4_10 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d16_k2_c2_engine_nf4_11 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d16_k2_c2_engine_nf4_12 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d16_k2_c2_engine_nf4_13 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d16_k2_c2_engine_nf4_14 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d16_k3_c1_engine_nf4_10 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d16_k3_c1_engine_nf4_11 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d16_k3_c1_engine_nf4_12 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d16_k3_c1_engine_nf4_13 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d16_k3_c1_engine_nf4_14 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d16_k3_c2_engine_nf4_11 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d16_k3_c2_engine_nf4_12 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d16_k3_c2_engine_nf4_13 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d16_k3_c2_engine_nf4_14 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d16_k7_c4_engine_nf4_12 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d16_k7_c4_engine_nf4_13 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d16_k7_c4_engine_nf4_14 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d16_k7_c8_engine_nf4_13 = (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d16_k7_c8_engine_nf4_14 = (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d16_k8_c1_engine_nf4_14 = (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
     # measured
     if arch in ("sm90", ):
-        if measured_sizes and M <= 8 and K <= 1536 and cost_nf4_d8_k3_c1_engine_nf4_1 and cost_nf4_d8_k3_c1_engine_nf4_2 and cost_nf4_d8_k3_c1_engine_nf4_3 and cost_nf4_d8_k3_c1_engine_nf4_4 and cost_nf4_d8_k3_c1_engine_nf4_5 and cost_nf4_d8_k3_c1_engine_nf4_6 and cost_nf4_d8_k3_c1_engine_nf4_7 and cost_nf4_d8_k3_c1_engine_nf4_8 and cost_nf4_d8_k3_c1_engine_nf4_9 and cost_nf4_d8_k3_c1_engine_nf4_10 and cost_nf4_d8_k3_c1_engine_nf4_11 and cost_nf4_d8_k3_c1_engine_nf4_12 and cost_nf4_d8_k3_c1_engine_nf4_13 and cost_nf4_d8_k3_c1_engine_nf4_14 and cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k3-c1
-            return 2, 72
-        if measured_sizes and M <= 8 and K <= 3072 and cost_nf4_d8_k3_c2_engine_nf4_2 and cost_nf4_d8_k3_c2_engine_nf4_3 and cost_nf4_d8_k3_c2_engine_nf4_4 and cost_nf4_d8_k3_c2_engine_nf4_5 and cost_nf4_d8_k3_c2_engine_nf4_6 and cost_nf4_d8_k3_c2_engine_nf4_7 and cost_nf4_d8_k3_c2_engine_nf4_8 and cost_nf4_d8_k3_c2_engine_nf4_9 and cost_nf4_d8_k3_c2_engine_nf4_10 and cost_nf4_d8_k3_c2_engine_nf4_11 and cost_nf4_d8_k3_c2_engine_nf4_12 and cost_nf4_d8_k3_c2_engine_nf4_13 and cost_nf4_d8_k3_c2_engine_nf4_14 and cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k3-c2
-            return 2, 73
-        if measured_sizes and M <= 8 and K <= 2048 and cost_nf4_d8_k4_c1_engine_nf4_3 and cost_nf4_d8_k4_c1_engine_nf4_4 and cost_nf4_d8_k4_c1_engine_nf4_5 and cost_nf4_d8_k4_c1_engine_nf4_6 and cost_nf4_d8_k4_c1_engine_nf4_7 and cost_nf4_d8_k4_c1_engine_nf4_8 and cost_nf4_d8_k4_c1_engine_nf4_9 and cost_nf4_d8_k4_c1_engine_nf4_10 and cost_nf4_d8_k4_c1_engine_nf4_11 and cost_nf4_d8_k4_c1_engine_nf4_12 and cost_nf4_d8_k4_c1_engine_nf4_13 and cost_nf4_d8_k4_c1_engine_nf4_14 and cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k4-c1
-            return 2, 74
-        if measured_sizes and M <= 8 and K <= 4096 and cost_nf4_d8_k4_c2_engine_nf4_4 and cost_nf4_d8_k4_c2_engine_nf4_5 and cost_nf4_d8_k4_c2_engine_nf4_6 and cost_nf4_d8_k4_c2_engine_nf4_7 and cost_nf4_d8_k4_c2_engine_nf4_8 and cost_nf4_d8_k4_c2_engine_nf4_9 and cost_nf4_d8_k4_c2_engine_nf4_10 and cost_nf4_d8_k4_c2_engine_nf4_11 and cost_nf4_d8_k4_c2_engine_nf4_12 and cost_nf4_d8_k4_c2_engine_nf4_13 and cost_nf4_d8_k4_c2_engine_nf4_14 and cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k4-c2
-            return 2, 75
-        if measured_sizes and M <= 8 and K <= 4096 and cost_nf4_d8_k8_c1_engine_nf4_5 and cost_nf4_d8_k8_c1_engine_nf4_6 and cost_nf4_d8_k8_c1_engine_nf4_7 and cost_nf4_d8_k8_c1_engine_nf4_8 and cost_nf4_d8_k8_c1_engine_nf4_9 and cost_nf4_d8_k8_c1_engine_nf4_10 and cost_nf4_d8_k8_c1_engine_nf4_11 and cost_nf4_d8_k8_c1_engine_nf4_12 and cost_nf4_d8_k8_c1_engine_nf4_13 and cost_nf4_d8_k8_c1_engine_nf4_14 and cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k8-c1
-            return 2, 76
-        if measured_sizes and M <= 8 and K <= 8192 and cost_nf4_d8_k8_c2_engine_nf4_6 and cost_nf4_d8_k8_c2_engine_nf4_7 and cost_nf4_d8_k8_c2_engine_nf4_8 and cost_nf4_d8_k8_c2_engine_nf4_9 and cost_nf4_d8_k8_c2_engine_nf4_10 and cost_nf4_d8_k8_c2_engine_nf4_11 and cost_nf4_d8_k8_c2_engine_nf4_12 and cost_nf4_d8_k8_c2_engine_nf4_13 and cost_nf4_d8_k8_c2_engine_nf4_14 and cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k8-c2
-            return 2, 77
-        if measured_sizes and M <= 8 and K <= 14_336 and cost_nf4_d8_k14_c2_engine_nf4_7 and cost_nf4_d8_k14_c2_engine_nf4_8 and cost_nf4_d8_k14_c2_engine_nf4_9 and cost_nf4_d8_k14_c2_engine_nf4_10 and cost_nf4_d8_k14_c2_engine_nf4_11 and cost_nf4_d8_k14_c2_engine_nf4_12 and cost_nf4_d8_k14_c2_engine_nf4_13 and cost_nf4_d8_k14_c2_engine_nf4_14 and cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k14-c2
-            return 2, 78
-        if measured_sizes and M <= 8 and cost_nf4_d8_k14_c4_engine_nf4_8 and cost_nf4_d8_k14_c4_engine_nf4_9 and cost_nf4_d8_k14_c4_engine_nf4_10 and cost_nf4_d8_k14_c4_engine_nf4_11 and cost_nf4_d8_k14_c4_engine_nf4_12 and cost_nf4_d8_k14_c4_engine_nf4_13 and cost_nf4_d8_k14_c4_engine_nf4_14 and cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k14-c4
-            return 2, 79
-        if measured_sizes and M <= 16 and K <= 2048 and cost_nf4_d16_k2_c2_engine_nf4_9 and cost_nf4_d16_k2_c2_engine_nf4_10 and cost_nf4_d16_k2_c2_engine_nf4_11 and cost_nf4_d16_k2_c2_engine_nf4_12 and cost_nf4_d16_k2_c2_engine_nf4_13 and cost_nf4_d16_k2_c2_engine_nf4_14 and cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k2-c2
-            return 2, 80
-        if measured_sizes and M <= 16 and K <= 1536 and cost_nf4_d16_k3_c1_engine_nf4_10 and cost_nf4_d16_k3_c1_engine_nf4_11 and cost_nf4_d16_k3_c1_engine_nf4_12 and cost_nf4_d16_k3_c1_engine_nf4_13 and cost_nf4_d16_k3_c1_engine_nf4_14 and cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k3-c1
-            return 2, 81
-        if measured_sizes and M <= 16 and K <= 3072 and cost_nf4_d16_k3_c2_engine_nf4_11 and cost_nf4_d16_k3_c2_engine_nf4_12 and cost_nf4_d16_k3_c2_engine_nf4_13 and cost_nf4_d16_k3_c2_engine_nf4_14 and cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k3-c2
-            return 2, 82
-        if measured_sizes and M <= 16 and K <= 14_336 and cost_nf4_d16_k7_c4_engine_nf4_12 and cost_nf4_d16_k7_c4_engine_nf4_13 and cost_nf4_d16_k7_c4_engine_nf4_14 and cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k7-c4
-            return 2, 83
-        if measured_sizes and M <= 16 and cost_nf4_d16_k7_c8_engine_nf4_13 and cost_nf4_d16_k7_c8_engine_nf4_14 and cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k7-c8
-            return 2, 84
-        if measured_sizes and M <= 16 and K <= 4096 and cost_nf4_d16_k8_c1_engine_nf4_14 and cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k8-c1
-            return 2, 85
-        if measured_sizes and M <= 16 and K <= 8192 and cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k8-c2
-            return 2, 86
-        if measured_sizes and cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w192x128-64-s2
-            return 3, 87
-        if measured_sizes and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w256x128-64-s2
-            return 3, 88
-        if measured_sizes and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x64-128-s4
-            return 3, 89
-        if measured_sizes and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x128-128
-            return 3, 90
-        if measured_sizes and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x128-128-s2
-            return 3, 91
-        if measured_sizes and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x128-128-s3
-            return 3, 92
-        if measured_sizes and cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x256-128-s2
-            return 3, 93
-        if measured_sizes and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x256-128-s5
-            return 3, 94
-        if measured_sizes and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x64-128-s4
-            return 3, 95
-        if measured_sizes and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x128-128-s2
-            return 3, 96
-        if measured_sizes and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x128-128-s3
-            return 3, 97
-        if measured_sizes and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x192-128-s2
-            return 3, 98
-        if measured_sizes and cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x192-128-s4
-            return 3, 99
-        if measured_sizes and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x256-128
-            return 3, 100
-        if measured_sizes and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128
-            return 3, 101
-        if measured_sizes and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128-s2
-            return 3, 102
-        if measured_sizes and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128-s3
-            return 3, 103
-        if measured_sizes and cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128-s4
-            return 3, 104
-        if measured_sizes:  # engine-nf4-w128x192-128-s2
-            return 3, 105
+        if measured_sizes:
+            cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_rounds_8x16_132 = cost_last_8x16 // 132
+            cost_input = M * K // 1024
+            cost_output = M * N // 1024
+            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
+            cost_steps = ((K + 63) // 64)
+            cost_nf4_d8_k3_c1 = 2_664_000 + 204_700 * cost_rounds_8x16_132 + 1046 * cost_input + 19_430 * cost_output + 13 * cost_outside_8x16 * cost_steps
+            cost_rounds_8x16_66 = cost_last_8x16 // 66
+            cost_nf4_d8_k3_c2 = 2_580_000 + 10_380 * cost_steps + 5472 * cost_tiles_8x16 + 6 * cost_tiles_8x16 * cost_steps + 60_570 * cost_rounds_8x16_66 + 3906 * cost_input + 15_110 * cost_output + 3 * cost_outside_8x16 * cost_steps
+            cost_nf4_d8_k4_c1 = 2_724_000 + 412_000 * cost_rounds_8x16_132 + 32_770 * cost_input + 8379 * cost_output + 8 * cost_outside_8x16 * cost_steps
+            cost_nf4_d8_k4_c2 = 2_569_000 + 7975 * cost_steps + 8418 * cost_tiles_8x16 + 31 * cost_tiles_8x16 * cost_steps + 1983 * cost_input + 4729 * cost_output
+            cost_nf4_d8_k8_c1 = 4_034_000 + 5289 * cost_tiles_8x16 + 30 * cost_tiles_8x16 * cost_steps + 143_100 * cost_rounds_8x16_132 + 11_370 * cost_input + 11_020 * cost_output + 1 * cost_outside_8x16 * cost_steps
+            cost_nf4_d8_k8_c2 = 5_096_000 + 4595 * cost_tiles_8x16 + 659_400 * cost_rounds_8x16_66 + 2208 * cost_rounds_8x16_66 * cost_steps + 12_190 * cost_input
+            cost_nf4_d8_k14_c2 = 6_046_000 + 209 * cost_steps + 1_190_000 * cost_rounds_8x16_66 + 5331 * cost_rounds_8x16_66 * cost_steps + 15_150 * cost_input + 13_920 * cost_output + 2 * cost_outside_8x16 * cost_steps
+            cost_rounds_8x16_33 = cost_last_8x16 // 33
+            cost_nf4_d8_k14_c4 = 6_099_000 + 53_100 * cost_tiles_8x16 + 15 * cost_tiles_8x16 * cost_steps + 129 * cost_rounds_8x16_33 * cost_steps + 15_700 * cost_input + 1 * cost_outside_8x16 * cost_steps
+            cost_tiles_16x16 = ((M + 15) // 16) * ((N + 15) // 16)
+            cost_last_16x16 = cost_tiles_16x16 + -1
+            cost_rounds_16x16_66 = cost_last_16x16 // 66
+            cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
+            cost_nf4_d16_k2_c2 = 2_621_000 + 3769 * cost_tiles_16x16 + 34 * cost_tiles_16x16 * cost_steps + 5566 * cost_rounds_16x16_66 * cost_steps + 14_310 * cost_input + 3741 * cost_output + 2 * cost_outside_16x16 * cost_steps
+            cost_rounds_16x16_132 = cost_last_16x16 // 132
+            cost_nf4_d16_k3_c1 = 2_860_000 + 589_400 * cost_rounds_16x16_132 + 29_100 * cost_input
+            cost_nf4_d16_k3_c2 = 2_372_000 + 15_450 * cost_steps + 7425 * cost_tiles_16x16 + 38 * cost_tiles_16x16 * cost_steps + 21_790 * cost_rounds_16x16_66 + 17_110 * cost_input
+            cost_rounds_16x16_33 = cost_last_16x16 // 33
+            cost_nf4_d16_k7_c4 = 5_641_000 + 21_650 * cost_tiles_16x16 + 10 * cost_tiles_16x16 * cost_steps + 442 * cost_rounds_16x16_33 * cost_steps + 8213 * cost_input + 31_840 * cost_output + 4 * cost_outside_16x16 * cost_steps
+            cost_rounds_16x16_16 = cost_last_16x16 // 16
+            cost_nf4_d16_k7_c8 = 6_248_000 + 9879 * cost_tiles_16x16 + 803_400 * cost_rounds_16x16_16 + 65 * cost_rounds_16x16_16 * cost_steps + 14_310 * cost_input + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_d16_k8_c1 = 3_727_000 + 5785 * cost_steps + 8504 * cost_tiles_16x16 + 20 * cost_tiles_16x16 * cost_steps + 24_010 * cost_input + 3046 * cost_output
+            cost_nf4_d16_k8_c2 = 4_024_000 + 16_740 * cost_tiles_16x16 + 33 * cost_tiles_16x16 * cost_steps + 219 * cost_rounds_16x16_66 * cost_steps + 17_030 * cost_input + 6285 * cost_output
+            cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
+            cost_last_192x128 = cost_tiles_192x128 + -1
+            cost_rounds_192x128_132 = cost_last_192x128 // 132
+            cost_shares_192x128_66 = cost_last_192x128 // 66
+            cost_weight = N * K // 1024
+            cost_outside_192x128 = M * 191 % 192 * ((N + 127) // 128)
+            cost_nf4_w192x128_64_s2 = 5_782_000 + 193_900 * cost_steps + 1040 * cost_tiles_192x128 * cost_steps + 2_427_000 * cost_rounds_192x128_132 + 74_060 * cost_rounds_192x128_132 * cost_steps + 144_300 * cost_shares_192x128_66 * cost_steps + 33 * cost_weight + 233 * cost_input + 4 * cost_outside_192x128 * cost_steps
+            cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
+            cost_last_256x128 = cost_tiles_256x128 + -1
+            cost_rounds_256x128_132 = cost_last_256x128 // 132
+            cost_shares_256x128_66 = cost_last_256x128 // 66
+            cost_nf4_w256x128_64_s2 = 6_119_000 + 268_600 * cost_steps + 1008 * cost_tiles_256x128 * cost_steps + 2_752_000 * cost_rounds_256x128_132 + 77_270 * cost_rounds_256x128_132 * cost_steps + 226_700 * cost_shares_256x128_66 * cost_steps + 57 * cost_weight + 311 * cost_input
+            cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
+            cost_last_32x64 = cost_tiles_32x64 + -1
+            cost_rounds_32x64_252 = cost_last_32x64 // 252
+            cost_late_32x64_252_63 = cost_last_32x64 + 189
+            cost_late_32x64_252_63_wholes = cost_late_32x64_252_63 // 252
+            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+            cost_nf4_w32x64_128_s4 = 3_477_000 + 47_060 * cost_steps + 2307 * cost_tiles_32x64 + 487 * cost_tiles_32x64 * cost_steps + 962_200 * cost_rounds_32x64_252 + 33_050 * cost_rounds_32x64_252 * cost_steps + 112_300 * cost_late_32x64_252_63_wholes * cost_steps + 30 * cost_weight + 1239 * cost_input + 2 * cost_outside_32x64 * cost_steps
+            cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
+            cost_last_32x128 = cost_tiles_32x128 + -1
+            cost_rounds_32x128_132 = cost_last_32x128 // 132
+            cost_nf4_w32x128_128 = 2_035_000 + 252_900 * cost_steps + 4710 * cost_tiles_32x128 + 87 * cost_tiles_32x128 * cost_steps + 1_059_000 * cost_rounds_32x128_132 + 232_000 * cost_rounds_32x128_132 * cost_steps + 25 * cost_weight + 1560 * cost_output
+            cost_shares_32x128_66 = cost_last_32x128 // 66
+            cost_nf4_w32x128_128_s2 = 3_262_000 + 116_200 * cost_steps + 2865 * cost_tiles_32x128 + 413 * cost_tiles_32x128 * cost_steps + 916_700 * cost_rounds_32x128_132 + 18_120 * cost_rounds_32x128_132 * cost_steps + 93_390 * cost_shares_32x128_66 * cost_steps + 23 * cost_weight + 468 * cost_input + 796 * cost_output
+            cost_rounds_32x128_117 = cost_last_32x128 // 117
+            cost_late_32x128_117_39 = cost_last_32x128 + 78
+            cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 // 117
+            cost_shares_32x128_39 = cost_last_32x128 // 39
+            cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
+            cost_nf4_w32x128_128_s3 = 3_335_000 + 80_260 * cost_steps + 5846 * cost_tiles_32x128 + 521 * cost_tiles_32x128 * cost_steps + 713_700 * cost_rounds_32x128_117 + 62_620 * cost_rounds_32x128_117 * cost_steps + 99_760 * cost_late_32x128_117_39_wholes * cost_steps + 11_120 * cost_shares_32x128_39 * cost_steps + 24 * cost_weight + 350 * cost_output + 1 * cost_outside_32x128 * cost_steps
+            cost_tiles_32x256 = ((M + 31) // 32) * ((N + 255) // 256)
+            cost_last_32x256 = cost_tiles_32x256 + -1
+            cost_rounds_32x256_132 = cost_last_32x256 // 132
+            cost_late_32x256_132_66 = cost_last_32x256 + 66
+            cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 // 132
+            cost_nf4_w32x256_128_s2 = 4_123_000 + 202_600 * cost_steps + 4359 * cost_tiles_32x256 + 512 * cost_tiles_32x256 * cost_steps + 1_568_000 * cost_rounds_32x256_132 + 177_200 * cost_rounds_32x256_132 * cost_steps + 157_900 * cost_late_32x256_132_66_wholes * cost_steps + 37 * cost_weight + 192 * cost_input + 735 * cost_output
+            cost_rounds_32x256_110 = cost_last_32x256 // 110
+            cost_late_32x256_110_22 = cost_last_32x256 + 88
+            cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 // 110
+            cost_nf4_w32x256_128_s5 = 4_645_000 + 80_250 * cost_steps + 711 * cost_tiles_32x256 * cost_steps + 1_143_000 * cost_rounds_32x256_110 + 74_910 * cost_rounds_32x256_110 * cost_steps + 251_400 * cost_late_32x256_110_22_wholes * cost_steps + 45 * cost_weight + 699 * cost_input + 1558 * cost_output
+            cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
+            cost_last_64x64 = cost_tiles_64x64 + -1
+            cost_rounds_64x64_252 = cost_last_64x64 // 252
+            cost_late_64x64_252_63 = cost_last_64x64 + 189
+            cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 // 252
+            cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
+            cost_nf4_w64x64_128_s4 = 3_804_000 + 47_050 * cost_steps + 3157 * cost_tiles_64x64 + 706 * cost_tiles_64x64 * cost_steps + 1_725_000 * cost_rounds_64x64_252 + 26_810 * cost_rounds_64x64_252 * cost_steps + 124_900 * cost_late_64x64_252_63_wholes * cost_steps + 31 * cost_weight + 832 * cost_input + 8 * cost_outside_64x64 * cost_steps
+            cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
+            cost_last_64x128 = cost_tiles_64x128 + -1
+            cost_rounds_64x128_132 = cost_last_64x128 // 132
+            cost_shares_64x128_66 = cost_last_64x128 // 66
+            cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
+            cost_nf4_w64x128_128_s2 = 3_582_000 + 133_100 * cost_steps + 1577 * cost_tiles_64x128 + 669 * cost_tiles_64x128 * cost_steps + 883_800 * cost_rounds_64x128_132 + 27_270 * cost_rounds_64x128_132 * cost_steps + 98_140 * cost_shares_64x128_66 * cost_steps + 9 * cost_weight + 924 * cost_output + 1 * cost_outside_64x128 * cost_steps
+            cost_rounds_64x128_117 = cost_last_64x128 // 117
+            cost_late_64x128_117_39 = cost_last_64x128 + 78
+            cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 // 117
+            cost_shares_64x128_39 = cost_last_64x128 // 39
+            cost_nf4_w64x128_128_s3 = 3_901_000 + 88_010 * cost_steps + 881 * cost_tiles_64x128 * cost_steps + 2_198_000 * cost_rounds_64x128_117 + 59_510 * cost_rounds_64x128_117 * cost_steps + 119_400 * cost_late_64x128_117_39_wholes * cost_steps + 10_520 * cost_shares_64x128_39 * cost_steps
+            cost_tiles_64x192 = ((M + 63) // 64) * ((N + 191) // 192)
+            cost_last_64x192 = cost_tiles_64x192 + -1
+            cost_rounds_64x192_132 = cost_last_64x192 // 132
+            cost_shares_64x192_66 = cost_last_64x192 // 66
+            cost_nf4_w64x192_128_s2 = 4_306_000 + 181_900 * cost_steps + 8131 * cost_tiles_64x192 + 705 * cost_tiles_64x192 * cost_steps + 693_000 * cost_rounds_64x192_132 + 58_440 * cost_rounds_64x192_132 * cost_steps + 134_400 * cost_shares_64x192_66 * cost_steps + 13 * cost_weight + 132 * cost_input
+            cost_rounds_64x192_120 = cost_last_64x192 // 120
+            cost_late_64x192_120_30 = cost_last_64x192 + 90
+            cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 // 120
+            cost_nf4_w64x192_128_s4 = 4_209_000 + 98_710 * cost_steps + 5762 * cost_tiles_64x192 + 736 * cost_tiles_64x192 * cost_steps + 329_100 * cost_rounds_64x192_120 + 117_900 * cost_rounds_64x192_120 * cost_steps + 226_300 * cost_late_64x192_120_30_wholes * cost_steps + 1 * cost_weight + 447 * cost_input + 566 * cost_output
+            cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
+            cost_last_64x256 = cost_tiles_64x256 + -1
+            cost_rounds_64x256_132 = cost_last_64x256 // 132
+            cost_nf4_w64x256_128 = 2_707_000 + 504_100 * cost_steps + 11_730 * cost_tiles_64x256 + 966_300 * cost_rounds_64x256_132 + 482_400 * cost_rounds_64x256_132 * cost_steps + 35 * cost_weight + 449 * cost_output
+            cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
+            cost_last_128x128 = cost_tiles_128x128 + -1
+            cost_rounds_128x128_132 = cost_last_128x128 // 132
+            cost_nf4_w128x128_128 = 2_483_000 + 400_700 * cost_steps + 16_970 * cost_tiles_128x128 + 409_200 * cost_rounds_128x128_132 * cost_steps + 25 * cost_weight + 184 * cost_input
+            cost_late_128x128_132_66 = cost_last_128x128 + 66
+            cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 // 132
+            cost_nf4_w128x128_128_s2 = 5_071_000 + 175_900 * cost_steps + 684 * cost_tiles_128x128 * cost_steps + 2_104_000 * cost_rounds_128x128_132 + 179_600 * cost_rounds_128x128_132 * cost_steps + 145_100 * cost_late_128x128_132_66_wholes * cost_steps + 23 * cost_weight + 154 * cost_input
+            cost_rounds_128x128_117 = cost_last_128x128 // 117
+            cost_late_128x128_117_39 = cost_last_128x128 + 78
+            cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 // 117
+            cost_nf4_w128x128_128_s3 = 5_386_000 + 116_500 * cost_steps + 954 * cost_tiles_128x128 * cost_steps + 2_558_000 * cost_rounds_128x128_117 + 112_000 * cost_rounds_128x128_117 * cost_steps + 183_200 * cost_late_128x128_117_39_wholes * cost_steps + 17 * cost_weight + 130 * cost_input
+            cost_rounds_128x128_120 = cost_last_128x128 // 120
+            cost_late_128x128_120_30 = cost_last_128x128 + 90
+            cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 // 120
+            cost_shares_128x128_30 = cost_last_128x128 // 30
+            cost_nf4_w128x128_128_s4 = 4_988_000 + 88_660 * cost_steps + 884 * cost_tiles_128x128 * cost_steps + 2_428_000 * cost_rounds_128x128_120 + 83_040 * cost_rounds_128x128_120 * cost_steps + 208_700 * cost_late_128x128_120_30_wholes * cost_steps + 1465 * cost_shares_128x128_30 * cost_steps + 22 * cost_weight + 266 * cost_input
+            cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
+            cost_last_128x192 = cost_tiles_128x192 + -1
+            cost_rounds_128x192_132 = cost_last_128x192 // 132
+            cost_shares_128x192_66 = cost_last_128x192 // 66
+            cost_outside_128x192 = M * 127 % 128 * ((N + 191) // 192)
+            cost_nf4_w128x192_128_s2 = 5_698_000 + 245_900 * cost_steps + 840 * cost_tiles_128x192 * cost_steps + 2_004_000 * cost_rounds_128x192_132 + 76_790 * cost_rounds_128x192_132 * cost_steps + 194_400 * cost_shares_128x192_66 * cost_steps + 14 * cost_weight + 211 * cost_input + 1 * cost_outside_128x192 * cost_steps
+            if M <= 8 and K <= 1536 and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 or M > 8 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k3-c1
+                return 2, 72
+            if M <= 8 and K <= 3072 and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k3-c2
+                return 2, 73
+            if M <= 8 and K <= 2048 and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k4-c1
+                return 2, 74
+            if M <= 8 and K <= 4096 and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k4-c2
+                return 2, 75
+            if M <= 8 and K <= 4096 and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k8-c1
+                return 2, 76
+            if M <= 8 and K <= 8192 and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k8-c2
+                return 2, 77
+            if M <= 8 and K <= 14_336 and (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k14-c2
+                return 2, 78
+            if M <= 8 and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k14-c4
+                return 2, 79
+            if M <= 16 and K <= 2048 and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k2-c2
+                return 2, 80
+            if M <= 16 and K <= 1536 and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k3-c1
+                return 2, 81
+            if M <= 16 and K <= 3072 and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k3-c2
+                return 2, 82
+            if M <= 16 and K <= 14_336 and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k7-c4
+                return 2, 83
+            if M <= 16 and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k7-c8
+                return 2, 84
+            if M <= 16 and K <= 4096 and (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k8-c1
+                return 2, 85
+            if M <= 16 and K <= 8192 and cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k8-c2
+                return 2, 86
+            if cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w192x128-64-s2
+                return 3, 87
+            if cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w256x128-64-s2
+                return 3, 88
+            if cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x64-128-s4
+                return 3, 89
+            if cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x128-128
+                return 3, 90
+            if cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x128-128-s2
+                return 3, 91
+            if cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x128-128-s3
+                return 3, 92
+            if cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x256-128-s2
+                return 3, 93
+            if cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x256-128-s5
+                return 3, 94
+            if cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x64-128-s4
+                return 3, 95
+            if cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x128-128-s2
+                return 3, 96
+            if cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x128-128-s3
+                return 3, 97
+            if cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x192-128-s2
+                return 3, 98
+            if cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x192-128-s4
+                return 3, 99
+            if cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x256-128
+                return 3, 100
+            if cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128
+                return 3, 101
+            if cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128-s2
+                return 3, 102
+            if cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128-s3
+                return 3, 103
+            if cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128-s4
+                return 3, 104
+            if True:  # engine-nf4-w128x192-128-s2
+                return 3, 105
     # hopper
     if arch in ("sm90", ):
         if hopper_ready and M <= 16 and K <= 28_672:  # hopper-16-rows
@@ -997,175 +893,71 @@ def decide_repair(arch, K, tile, tile_kc, tile_mt, tile_nt):
 
 def decide_decode_tile(arch, K, M, N, blocksize, dtype, num_sms, quant_type):
     blocks_64 = ((N + 63) // 64)
-    cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
-    cost_last_8x16 = cost_tiles_8x16 + -1
-    cost_rounds_8x16_132 = cost_last_8x16 // 132
-    cost_input = M * K // 1024
-    cost_output = M * N // 1024
-    cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
-    cost_steps = ((K + 63) // 64)
-    cost_nf4_d8_k3_c1 = 2_664_000 + 204_700 * cost_rounds_8x16_132 + 1046 * cost_input + 19_430 * cost_output + 13 * cost_outside_8x16 * cost_steps
-    cost_rounds_8x16_66 = cost_last_8x16 // 66
-    cost_nf4_d8_k3_c2 = 2_580_000 + 10_380 * cost_steps + 5472 * cost_tiles_8x16 + 6 * cost_tiles_8x16 * cost_steps + 60_570 * cost_rounds_8x16_66 + 3906 * cost_input + 15_110 * cost_output + 3 * cost_outside_8x16 * cost_steps
-    cost_nf4_d8_k4_c1 = 2_724_000 + 412_000 * cost_rounds_8x16_132 + 32_770 * cost_input + 8379 * cost_output + 8 * cost_outside_8x16 * cost_steps
-    cost_nf4_d8_k4_c2 = 2_569_000 + 7975 * cost_steps + 8418 * cost_tiles_8x16 + 31 * cost_tiles_8x16 * cost_steps + 1983 * cost_input + 4729 * cost_output
-    cost_nf4_d8_k8_c1 = 4_034_000 + 5289 * cost_tiles_8x16 + 30 * cost_tiles_8x16 * cost_steps + 143_100 * cost_rounds_8x16_132 + 11_370 * cost_input + 11_020 * cost_output + 1 * cost_outside_8x16 * cost_steps
-    cost_nf4_d8_k8_c2 = 5_096_000 + 4595 * cost_tiles_8x16 + 659_400 * cost_rounds_8x16_66 + 2208 * cost_rounds_8x16_66 * cost_steps + 12_190 * cost_input
-    cost_nf4_d8_k14_c2 = 6_046_000 + 209 * cost_steps + 1_190_000 * cost_rounds_8x16_66 + 5331 * cost_rounds_8x16_66 * cost_steps + 15_150 * cost_input + 13_920 * cost_output + 2 * cost_outside_8x16 * cost_steps
-    cost_rounds_8x16_33 = cost_last_8x16 // 33
-    cost_nf4_d8_k14_c4 = 6_099_000 + 53_100 * cost_tiles_8x16 + 15 * cost_tiles_8x16 * cost_steps + 129 * cost_rounds_8x16_33 * cost_steps + 15_700 * cost_input + 1 * cost_outside_8x16 * cost_steps
-    cost_tiles_16x16 = ((M + 15) // 16) * ((N + 15) // 16)
-    cost_last_16x16 = cost_tiles_16x16 + -1
-    cost_rounds_16x16_66 = cost_last_16x16 // 66
-    cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
-    cost_nf4_d16_k2_c2 = 2_621_000 + 3769 * cost_tiles_16x16 + 34 * cost_tiles_16x16 * cost_steps + 5566 * cost_rounds_16x16_66 * cost_steps + 14_310 * cost_input + 3741 * cost_output + 2 * cost_outside_16x16 * cost_steps
-    cost_rounds_16x16_132 = cost_last_16x16 // 132
-    cost_nf4_d16_k3_c1 = 2_860_000 + 589_400 * cost_rounds_16x16_132 + 29_100 * cost_input
-    cost_nf4_d16_k3_c2 = 2_372_000 + 15_450 * cost_steps + 7425 * cost_tiles_16x16 + 38 * cost_tiles_16x16 * cost_steps + 21_790 * cost_rounds_16x16_66 + 17_110 * cost_input
-    cost_rounds_16x16_33 = cost_last_16x16 // 33
-    cost_nf4_d16_k7_c4 = 5_641_000 + 21_650 * cost_tiles_16x16 + 10 * cost_tiles_16x16 * cost_steps + 442 * cost_rounds_16x16_33 * cost_steps + 8213 * cost_input + 31_840 * cost_output + 4 * cost_outside_16x16 * cost_steps
-    cost_rounds_16x16_16 = cost_last_16x16 // 16
-    cost_nf4_d16_k7_c8 = 6_248_000 + 9879 * cost_tiles_16x16 + 803_400 * cost_rounds_16x16_16 + 65 * cost_rounds_16x16_16 * cost_steps + 14_310 * cost_input + 1 * cost_outside_16x16 * cost_steps
-    cost_nf4_d16_k8_c1 = 3_727_000 + 5785 * cost_steps + 8504 * cost_tiles_16x16 + 20 * cost_tiles_16x16 * cost_steps + 24_010 * cost_input + 3046 * cost_output
-    cost_nf4_d16_k8_c2 = 4_024_000 + 16_740 * cost_tiles_16x16 + 33 * cost_tiles_16x16 * cost_steps + 219 * cost_rounds_16x16_66 * cost_steps + 17_030 * cost_input + 6285 * cost_output
     measured_sizes = num_sms == 132 and K % 64 == 0 and blocksize != 32 and dtype != 2 and M <= 4096 and N >= 896 and N <= 128_256 and K >= 896 and K <= 28_672 and quant_type != 2
-    cost_nf4_d8_k3_c1_decode_nf4_1 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 or M > 8 or K > 3072)
-    cost_nf4_d8_k3_c1_decode_nf4_2 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048)
-    cost_nf4_d8_k3_c1_decode_nf4_3 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096)
-    cost_nf4_d8_k3_c1_decode_nf4_4 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
-    cost_nf4_d8_k3_c1_decode_nf4_5 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
-    cost_nf4_d8_k3_c1_decode_nf4_6 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
-    cost_nf4_d8_k3_c1_decode_nf4_7 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 or M > 8)
-    cost_nf4_d8_k3_c1_decode_nf4_8 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k3_c1_decode_nf4_9 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k3_c1_decode_nf4_10 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k3_c1_decode_nf4_11 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k3_c1_decode_nf4_12 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k3_c1_decode_nf4_13 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k3_c1_decode_nf4_14 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d8_k3_c2_decode_nf4_2 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048)
-    cost_nf4_d8_k3_c2_decode_nf4_3 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096)
-    cost_nf4_d8_k3_c2_decode_nf4_4 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
-    cost_nf4_d8_k3_c2_decode_nf4_5 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
-    cost_nf4_d8_k3_c2_decode_nf4_6 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
-    cost_nf4_d8_k3_c2_decode_nf4_7 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8)
-    cost_nf4_d8_k3_c2_decode_nf4_8 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k3_c2_decode_nf4_9 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k3_c2_decode_nf4_10 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k3_c2_decode_nf4_11 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k3_c2_decode_nf4_12 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k3_c2_decode_nf4_13 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k3_c2_decode_nf4_14 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d8_k4_c1_decode_nf4_3 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096)
-    cost_nf4_d8_k4_c1_decode_nf4_4 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
-    cost_nf4_d8_k4_c1_decode_nf4_5 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
-    cost_nf4_d8_k4_c1_decode_nf4_6 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
-    cost_nf4_d8_k4_c1_decode_nf4_7 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8)
-    cost_nf4_d8_k4_c1_decode_nf4_8 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k4_c1_decode_nf4_9 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k4_c1_decode_nf4_10 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k4_c1_decode_nf4_11 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k4_c1_decode_nf4_12 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k4_c1_decode_nf4_13 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k4_c1_decode_nf4_14 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d8_k4_c2_decode_nf4_4 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096)
-    cost_nf4_d8_k4_c2_decode_nf4_5 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
-    cost_nf4_d8_k4_c2_decode_nf4_6 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
-    cost_nf4_d8_k4_c2_decode_nf4_7 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8)
-    cost_nf4_d8_k4_c2_decode_nf4_8 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k4_c2_decode_nf4_9 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k4_c2_decode_nf4_10 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k4_c2_decode_nf4_11 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k4_c2_decode_nf4_12 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k4_c2_decode_nf4_13 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k4_c2_decode_nf4_14 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d8_k8_c1_decode_nf4_5 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192)
-    cost_nf4_d8_k8_c1_decode_nf4_6 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
-    cost_nf4_d8_k8_c1_decode_nf4_7 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8)
-    cost_nf4_d8_k8_c1_decode_nf4_8 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k8_c1_decode_nf4_9 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k8_c1_decode_nf4_10 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k8_c1_decode_nf4_11 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k8_c1_decode_nf4_12 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k8_c1_decode_nf4_13 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k8_c1_decode_nf4_14 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d8_k8_c2_decode_nf4_6 = (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336)
-    cost_nf4_d8_k8_c2_decode_nf4_7 = (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8)
-    cost_nf4_d8_k8_c2_decode_nf4_8 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k8_c2_decode_nf4_9 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k8_c2_decode_nf4_10 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k8_c2_decode_nf4_11 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k8_c2_decode_nf4_12 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k8_c2_decode_nf4_13 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k8_c2_decode_nf4_14 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d8_k14_c2_decode_nf4_7 = (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8)
-    cost_nf4_d8_k14_c2_decode_nf4_8 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k14_c2_decode_nf4_9 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k14_c2_decode_nf4_10 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k14_c2_decode_nf4_11 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k14_c2_decode_nf4_12 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k14_c2_decode_nf4_13 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k14_c2_decode_nf4_14 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d8_k14_c4_decode_nf4_8 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048)
-    cost_nf4_d8_k14_c4_decode_nf4_9 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d8_k14_c4_decode_nf4_10 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d8_k14_c4_decode_nf4_11 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d8_k14_c4_decode_nf4_12 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d8_k14_c4_decode_nf4_13 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d8_k14_c4_decode_nf4_14 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d16_k2_c2_decode_nf4_9 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536)
-    cost_nf4_d16_k2_c2_decode_nf4_10 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d16_k2_c2_decode_nf4_11 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d16_k2_c2_decode_nf4_12 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d16_k2_c2_decode_nf4_13 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d16_k2_c2_decode_nf4_14 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d16_k3_c1_decode_nf4_10 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072)
-    cost_nf4_d16_k3_c1_decode_nf4_11 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d16_k3_c1_decode_nf4_12 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d16_k3_c1_decode_nf4_13 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d16_k3_c1_decode_nf4_14 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d16_k3_c2_decode_nf4_11 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336)
-    cost_nf4_d16_k3_c2_decode_nf4_12 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d16_k3_c2_decode_nf4_13 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d16_k3_c2_decode_nf4_14 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d16_k7_c4_decode_nf4_12 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 or M > 16)
-    cost_nf4_d16_k7_c4_decode_nf4_13 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d16_k7_c4_decode_nf4_14 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d16_k7_c8_decode_nf4_13 = (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096)
-    cost_nf4_d16_k7_c8_decode_nf4_14 = (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
-    cost_nf4_d16_k8_c1_decode_nf4_14 = (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192)
     # measured
     if arch in ("sm90", ):
-        if measured_sizes and M <= 8 and K <= 1536 and cost_nf4_d8_k3_c1_decode_nf4_1 and cost_nf4_d8_k3_c1_decode_nf4_2 and cost_nf4_d8_k3_c1_decode_nf4_3 and cost_nf4_d8_k3_c1_decode_nf4_4 and cost_nf4_d8_k3_c1_decode_nf4_5 and cost_nf4_d8_k3_c1_decode_nf4_6 and cost_nf4_d8_k3_c1_decode_nf4_7 and cost_nf4_d8_k3_c1_decode_nf4_8 and cost_nf4_d8_k3_c1_decode_nf4_9 and cost_nf4_d8_k3_c1_decode_nf4_10 and cost_nf4_d8_k3_c1_decode_nf4_11 and cost_nf4_d8_k3_c1_decode_nf4_12 and cost_nf4_d8_k3_c1_decode_nf4_13 and cost_nf4_d8_k3_c1_decode_nf4_14:  # decode-nf4-d8-k3-c1
-            return 15, 158
-        if measured_sizes and M <= 8 and K <= 3072 and cost_nf4_d8_k3_c2_decode_nf4_2 and cost_nf4_d8_k3_c2_decode_nf4_3 and cost_nf4_d8_k3_c2_decode_nf4_4 and cost_nf4_d8_k3_c2_decode_nf4_5 and cost_nf4_d8_k3_c2_decode_nf4_6 and cost_nf4_d8_k3_c2_decode_nf4_7 and cost_nf4_d8_k3_c2_decode_nf4_8 and cost_nf4_d8_k3_c2_decode_nf4_9 and cost_nf4_d8_k3_c2_decode_nf4_10 and cost_nf4_d8_k3_c2_decode_nf4_11 and cost_nf4_d8_k3_c2_decode_nf4_12 and cost_nf4_d8_k3_c2_decode_nf4_13 and cost_nf4_d8_k3_c2_decode_nf4_14:  # decode-nf4-d8-k3-c2
-            return 16, 159
-        if measured_sizes and M <= 8 and K <= 2048 and cost_nf4_d8_k4_c1_decode_nf4_3 and cost_nf4_d8_k4_c1_decode_nf4_4 and cost_nf4_d8_k4_c1_decode_nf4_5 and cost_nf4_d8_k4_c1_decode_nf4_6 and cost_nf4_d8_k4_c1_decode_nf4_7 and cost_nf4_d8_k4_c1_decode_nf4_8 and cost_nf4_d8_k4_c1_decode_nf4_9 and cost_nf4_d8_k4_c1_decode_nf4_10 and cost_nf4_d8_k4_c1_decode_nf4_11 and cost_nf4_d8_k4_c1_decode_nf4_12 and cost_nf4_d8_k4_c1_decode_nf4_13 and cost_nf4_d8_k4_c1_decode_nf4_14:  # decode-nf4-d8-k4-c1
-            return 17, 160
-        if measured_sizes and M <= 8 and K <= 4096 and cost_nf4_d8_k4_c2_decode_nf4_4 and cost_nf4_d8_k4_c2_decode_nf4_5 and cost_nf4_d8_k4_c2_decode_nf4_6 and cost_nf4_d8_k4_c2_decode_nf4_7 and cost_nf4_d8_k4_c2_decode_nf4_8 and cost_nf4_d8_k4_c2_decode_nf4_9 and cost_nf4_d8_k4_c2_decode_nf4_10 and cost_nf4_d8_k4_c2_decode_nf4_11 and cost_nf4_d8_k4_c2_decode_nf4_12 and cost_nf4_d8_k4_c2_decode_nf4_13 and cost_nf4_d8_k4_c2_decode_nf4_14:  # decode-nf4-d8-k4-c2
-            return 18, 161
-        if measured_sizes and M <= 8 and K <= 4096 and cost_nf4_d8_k8_c1_decode_nf4_5 and cost_nf4_d8_k8_c1_decode_nf4_6 and cost_nf4_d8_k8_c1_decode_nf4_7 and cost_nf4_d8_k8_c1_decode_nf4_8 and cost_nf4_d8_k8_c1_decode_nf4_9 and cost_nf4_d8_k8_c1_decode_nf4_10 and cost_nf4_d8_k8_c1_decode_nf4_11 and cost_nf4_d8_k8_c1_decode_nf4_12 and cost_nf4_d8_k8_c1_decode_nf4_13 and cost_nf4_d8_k8_c1_decode_nf4_14:  # decode-nf4-d8-k8-c1
-            return 19, 162
-        if measured_sizes and M <= 8 and K <= 8192 and cost_nf4_d8_k8_c2_decode_nf4_6 and cost_nf4_d8_k8_c2_decode_nf4_7 and cost_nf4_d8_k8_c2_decode_nf4_8 and cost_nf4_d8_k8_c2_decode_nf4_9 and cost_nf4_d8_k8_c2_decode_nf4_10 and cost_nf4_d8_k8_c2_decode_nf4_11 and cost_nf4_d8_k8_c2_decode_nf4_12 and cost_nf4_d8_k8_c2_decode_nf4_13 and cost_nf4_d8_k8_c2_decode_nf4_14:  # decode-nf4-d8-k8-c2
-            return 20, 163
-        if measured_sizes and M <= 8 and K <= 14_336 and cost_nf4_d8_k14_c2_decode_nf4_7 and cost_nf4_d8_k14_c2_decode_nf4_8 and cost_nf4_d8_k14_c2_decode_nf4_9 and cost_nf4_d8_k14_c2_decode_nf4_10 and cost_nf4_d8_k14_c2_decode_nf4_11 and cost_nf4_d8_k14_c2_decode_nf4_12 and cost_nf4_d8_k14_c2_decode_nf4_13 and cost_nf4_d8_k14_c2_decode_nf4_14:  # decode-nf4-d8-k14-c2
-            return 21, 164
-        if measured_sizes and M <= 8 and cost_nf4_d8_k14_c4_decode_nf4_8 and cost_nf4_d8_k14_c4_decode_nf4_9 and cost_nf4_d8_k14_c4_decode_nf4_10 and cost_nf4_d8_k14_c4_decode_nf4_11 and cost_nf4_d8_k14_c4_decode_nf4_12 and cost_nf4_d8_k14_c4_decode_nf4_13 and cost_nf4_d8_k14_c4_decode_nf4_14:  # decode-nf4-d8-k14-c4
-            return 22, 165
-        if measured_sizes and M <= 16 and K <= 2048 and cost_nf4_d16_k2_c2_decode_nf4_9 and cost_nf4_d16_k2_c2_decode_nf4_10 and cost_nf4_d16_k2_c2_decode_nf4_11 and cost_nf4_d16_k2_c2_decode_nf4_12 and cost_nf4_d16_k2_c2_decode_nf4_13 and cost_nf4_d16_k2_c2_decode_nf4_14:  # decode-nf4-d16-k2-c2
-            return 23, 166
-        if measured_sizes and M <= 16 and K <= 1536 and cost_nf4_d16_k3_c1_decode_nf4_10 and cost_nf4_d16_k3_c1_decode_nf4_11 and cost_nf4_d16_k3_c1_decode_nf4_12 and cost_nf4_d16_k3_c1_decode_nf4_13 and cost_nf4_d16_k3_c1_decode_nf4_14:  # decode-nf4-d16-k3-c1
-            return 24, 167
-        if measured_sizes and M <= 16 and K <= 3072 and cost_nf4_d16_k3_c2_decode_nf4_11 and cost_nf4_d16_k3_c2_decode_nf4_12 and cost_nf4_d16_k3_c2_decode_nf4_13 and cost_nf4_d16_k3_c2_decode_nf4_14:  # decode-nf4-d16-k3-c2
-            return 25, 168
-        if measured_sizes and M <= 16 and K <= 14_336 and cost_nf4_d16_k7_c4_decode_nf4_12 and cost_nf4_d16_k7_c4_decode_nf4_13 and cost_nf4_d16_k7_c4_decode_nf4_14:  # decode-nf4-d16-k7-c4
-            return 27, 169
-        if measured_sizes and M <= 16 and cost_nf4_d16_k7_c8_decode_nf4_13 and cost_nf4_d16_k7_c8_decode_nf4_14:  # decode-nf4-d16-k7-c8
-            return 28, 170
-        if measured_sizes and M <= 16 and K <= 4096 and cost_nf4_d16_k8_c1_decode_nf4_14:  # decode-nf4-d16-k8-c1
-            return 29, 171
-        if measured_sizes and M <= 16 and K <= 8192:  # decode-nf4-d16-k8-c2
-            return 30, 172
+        if measured_sizes:
+            cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_rounds_8x16_132 = cost_last_8x16 // 132
+            cost_input = M * K // 1024
+            cost_output = M * N // 1024
+            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
+            cost_steps = ((K + 63) // 64)
+            cost_nf4_d8_k3_c1 = 2_664_000 + 204_700 * cost_rounds_8x16_132 + 1046 * cost_input + 19_430 * cost_output + 13 * cost_outside_8x16 * cost_steps
+            cost_rounds_8x16_66 = cost_last_8x16 // 66
+            cost_nf4_d8_k3_c2 = 2_580_000 + 10_380 * cost_steps + 5472 * cost_tiles_8x16 + 6 * cost_tiles_8x16 * cost_steps + 60_570 * cost_rounds_8x16_66 + 3906 * cost_input + 15_110 * cost_output + 3 * cost_outside_8x16 * cost_steps
+            cost_nf4_d8_k4_c1 = 2_724_000 + 412_000 * cost_rounds_8x16_132 + 32_770 * cost_input + 8379 * cost_output + 8 * cost_outside_8x16 * cost_steps
+            cost_nf4_d8_k4_c2 = 2_569_000 + 7975 * cost_steps + 8418 * cost_tiles_8x16 + 31 * cost_tiles_8x16 * cost_steps + 1983 * cost_input + 4729 * cost_output
+            cost_nf4_d8_k8_c1 = 4_034_000 + 5289 * cost_tiles_8x16 + 30 * cost_tiles_8x16 * cost_steps + 143_100 * cost_rounds_8x16_132 + 11_370 * cost_input + 11_020 * cost_output + 1 * cost_outside_8x16 * cost_steps
+            cost_nf4_d8_k8_c2 = 5_096_000 + 4595 * cost_tiles_8x16 + 659_400 * cost_rounds_8x16_66 + 2208 * cost_rounds_8x16_66 * cost_steps + 12_190 * cost_input
+            cost_nf4_d8_k14_c2 = 6_046_000 + 209 * cost_steps + 1_190_000 * cost_rounds_8x16_66 + 5331 * cost_rounds_8x16_66 * cost_steps + 15_150 * cost_input + 13_920 * cost_output + 2 * cost_outside_8x16 * cost_steps
+            cost_rounds_8x16_33 = cost_last_8x16 // 33
+            cost_nf4_d8_k14_c4 = 6_099_000 + 53_100 * cost_tiles_8x16 + 15 * cost_tiles_8x16 * cost_steps + 129 * cost_rounds_8x16_33 * cost_steps + 15_700 * cost_input + 1 * cost_outside_8x16 * cost_steps
+            cost_tiles_16x16 = ((M + 15) // 16) * ((N + 15) // 16)
+            cost_last_16x16 = cost_tiles_16x16 + -1
+            cost_rounds_16x16_66 = cost_last_16x16 // 66
+            cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
+            cost_nf4_d16_k2_c2 = 2_621_000 + 3769 * cost_tiles_16x16 + 34 * cost_tiles_16x16 * cost_steps + 5566 * cost_rounds_16x16_66 * cost_steps + 14_310 * cost_input + 3741 * cost_output + 2 * cost_outside_16x16 * cost_steps
+            cost_rounds_16x16_132 = cost_last_16x16 // 132
+            cost_nf4_d16_k3_c1 = 2_860_000 + 589_400 * cost_rounds_16x16_132 + 29_100 * cost_input
+            cost_nf4_d16_k3_c2 = 2_372_000 + 15_450 * cost_steps + 7425 * cost_tiles_16x16 + 38 * cost_tiles_16x16 * cost_steps + 21_790 * cost_rounds_16x16_66 + 17_110 * cost_input
+            cost_rounds_16x16_33 = cost_last_16x16 // 33
+            cost_nf4_d16_k7_c4 = 5_641_000 + 21_650 * cost_tiles_16x16 + 10 * cost_tiles_16x16 * cost_steps + 442 * cost_rounds_16x16_33 * cost_steps + 8213 * cost_input + 31_840 * cost_output + 4 * cost_outside_16x16 * cost_steps
+            cost_rounds_16x16_16 = cost_last_16x16 // 16
+            cost_nf4_d16_k7_c8 = 6_248_000 + 9879 * cost_tiles_16x16 + 803_400 * cost_rounds_16x16_16 + 65 * cost_rounds_16x16_16 * cost_steps + 14_310 * cost_input + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_d16_k8_c1 = 3_727_000 + 5785 * cost_steps + 8504 * cost_tiles_16x16 + 20 * cost_tiles_16x16 * cost_steps + 24_010 * cost_input + 3046 * cost_output
+            cost_nf4_d16_k8_c2 = 4_024_000 + 16_740 * cost_tiles_16x16 + 33 * cost_tiles_16x16 * cost_steps + 219 * cost_rounds_16x16_66 * cost_steps + 17_030 * cost_input + 6285 * cost_output
+            if M <= 8 and K <= 1536 and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 or M > 8 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k3-c1
+                return 15, 158
+            if M <= 8 and K <= 3072 and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k3-c2
+                return 16, 159
+            if M <= 8 and K <= 2048 and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k4-c1
+                return 17, 160
+            if M <= 8 and K <= 4096 and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k4-c2
+                return 18, 161
+            if M <= 8 and K <= 4096 and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k8-c1
+                return 19, 162
+            if M <= 8 and K <= 8192 and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k8-c2
+                return 20, 163
+            if M <= 8 and K <= 14_336 and (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k14-c2
+                return 21, 164
+            if M <= 8 and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k14-c4
+                return 22, 165
+            if M <= 16 and K <= 2048 and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k2-c2
+                return 23, 166
+            if M <= 16 and K <= 1536 and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k3-c1
+                return 24, 167
+            if M <= 16 and K <= 3072 and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k3-c2
+                return 25, 168
+            if M <= 16 and K <= 14_336 and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k7-c4
+                return 27, 169
+            if M <= 16 and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k7-c8
+                return 28, 170
+            if M <= 16 and K <= 4096 and (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k8-c1
+                return 29, 171
+            if M <= 16 and K <= 8192:  # decode-nf4-d16-k8-c2
+                return 30, 172
     # decode
     if arch in ("sm90", ):
         if M <= 8 and K <= 1536:  # decode-8-k1536
@@ -1211,145 +1003,146 @@ def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, num_sms):
     tiles_128x192 = ((M + 127) // 128) * blocks_192
     tiles_192 = ((M + 191) // 192) * blocks_128
     tiles_256 = ((M + 255) // 256) * blocks_128
-    cost_steps = ((K + 63) // 64)
-    cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
-    cost_last_192x128 = cost_tiles_192x128 + -1
-    cost_rounds_192x128_132 = cost_last_192x128 // 132
-    cost_shares_192x128_66 = cost_last_192x128 // 66
-    cost_weight = N * K // 1024
-    cost_input = M * K // 1024
-    cost_outside_192x128 = M * 191 % 192 * ((N + 127) // 128)
-    cost_nf4_w192x128_64_s2 = 5_782_000 + 193_900 * cost_steps + 1040 * cost_tiles_192x128 * cost_steps + 2_427_000 * cost_rounds_192x128_132 + 74_060 * cost_rounds_192x128_132 * cost_steps + 144_300 * cost_shares_192x128_66 * cost_steps + 33 * cost_weight + 233 * cost_input + 4 * cost_outside_192x128 * cost_steps
-    cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
-    cost_last_256x128 = cost_tiles_256x128 + -1
-    cost_rounds_256x128_132 = cost_last_256x128 // 132
-    cost_shares_256x128_66 = cost_last_256x128 // 66
-    cost_nf4_w256x128_64_s2 = 6_119_000 + 268_600 * cost_steps + 1008 * cost_tiles_256x128 * cost_steps + 2_752_000 * cost_rounds_256x128_132 + 77_270 * cost_rounds_256x128_132 * cost_steps + 226_700 * cost_shares_256x128_66 * cost_steps + 57 * cost_weight + 311 * cost_input
-    cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
-    cost_last_32x64 = cost_tiles_32x64 + -1
-    cost_rounds_32x64_252 = cost_last_32x64 // 252
-    cost_late_32x64_252_63 = cost_last_32x64 + 189
-    cost_late_32x64_252_63_wholes = cost_late_32x64_252_63 // 252
-    cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
-    cost_nf4_w32x64_128_s4 = 3_477_000 + 47_060 * cost_steps + 2307 * cost_tiles_32x64 + 487 * cost_tiles_32x64 * cost_steps + 962_200 * cost_rounds_32x64_252 + 33_050 * cost_rounds_32x64_252 * cost_steps + 112_300 * cost_late_32x64_252_63_wholes * cost_steps + 30 * cost_weight + 1239 * cost_input + 2 * cost_outside_32x64 * cost_steps
-    cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
-    cost_last_32x128 = cost_tiles_32x128 + -1
-    cost_rounds_32x128_132 = cost_last_32x128 // 132
-    cost_output = M * N // 1024
-    cost_nf4_w32x128_128 = 2_035_000 + 252_900 * cost_steps + 4710 * cost_tiles_32x128 + 87 * cost_tiles_32x128 * cost_steps + 1_059_000 * cost_rounds_32x128_132 + 232_000 * cost_rounds_32x128_132 * cost_steps + 25 * cost_weight + 1560 * cost_output
-    cost_shares_32x128_66 = cost_last_32x128 // 66
-    cost_nf4_w32x128_128_s2 = 3_262_000 + 116_200 * cost_steps + 2865 * cost_tiles_32x128 + 413 * cost_tiles_32x128 * cost_steps + 916_700 * cost_rounds_32x128_132 + 18_120 * cost_rounds_32x128_132 * cost_steps + 93_390 * cost_shares_32x128_66 * cost_steps + 23 * cost_weight + 468 * cost_input + 796 * cost_output
-    cost_rounds_32x128_117 = cost_last_32x128 // 117
-    cost_late_32x128_117_39 = cost_last_32x128 + 78
-    cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 // 117
-    cost_shares_32x128_39 = cost_last_32x128 // 39
-    cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
-    cost_nf4_w32x128_128_s3 = 3_335_000 + 80_260 * cost_steps + 5846 * cost_tiles_32x128 + 521 * cost_tiles_32x128 * cost_steps + 713_700 * cost_rounds_32x128_117 + 62_620 * cost_rounds_32x128_117 * cost_steps + 99_760 * cost_late_32x128_117_39_wholes * cost_steps + 11_120 * cost_shares_32x128_39 * cost_steps + 24 * cost_weight + 350 * cost_output + 1 * cost_outside_32x128 * cost_steps
-    cost_tiles_32x256 = ((M + 31) // 32) * ((N + 255) // 256)
-    cost_last_32x256 = cost_tiles_32x256 + -1
-    cost_rounds_32x256_132 = cost_last_32x256 // 132
-    cost_late_32x256_132_66 = cost_last_32x256 + 66
-    cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 // 132
-    cost_nf4_w32x256_128_s2 = 4_123_000 + 202_600 * cost_steps + 4359 * cost_tiles_32x256 + 512 * cost_tiles_32x256 * cost_steps + 1_568_000 * cost_rounds_32x256_132 + 177_200 * cost_rounds_32x256_132 * cost_steps + 157_900 * cost_late_32x256_132_66_wholes * cost_steps + 37 * cost_weight + 192 * cost_input + 735 * cost_output
-    cost_rounds_32x256_110 = cost_last_32x256 // 110
-    cost_late_32x256_110_22 = cost_last_32x256 + 88
-    cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 // 110
-    cost_nf4_w32x256_128_s5 = 4_645_000 + 80_250 * cost_steps + 711 * cost_tiles_32x256 * cost_steps + 1_143_000 * cost_rounds_32x256_110 + 74_910 * cost_rounds_32x256_110 * cost_steps + 251_400 * cost_late_32x256_110_22_wholes * cost_steps + 45 * cost_weight + 699 * cost_input + 1558 * cost_output
-    cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
-    cost_last_64x64 = cost_tiles_64x64 + -1
-    cost_rounds_64x64_252 = cost_last_64x64 // 252
-    cost_late_64x64_252_63 = cost_last_64x64 + 189
-    cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 // 252
-    cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
-    cost_nf4_w64x64_128_s4 = 3_804_000 + 47_050 * cost_steps + 3157 * cost_tiles_64x64 + 706 * cost_tiles_64x64 * cost_steps + 1_725_000 * cost_rounds_64x64_252 + 26_810 * cost_rounds_64x64_252 * cost_steps + 124_900 * cost_late_64x64_252_63_wholes * cost_steps + 31 * cost_weight + 832 * cost_input + 8 * cost_outside_64x64 * cost_steps
-    cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
-    cost_last_64x128 = cost_tiles_64x128 + -1
-    cost_rounds_64x128_132 = cost_last_64x128 // 132
-    cost_shares_64x128_66 = cost_last_64x128 // 66
-    cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
-    cost_nf4_w64x128_128_s2 = 3_582_000 + 133_100 * cost_steps + 1577 * cost_tiles_64x128 + 669 * cost_tiles_64x128 * cost_steps + 883_800 * cost_rounds_64x128_132 + 27_270 * cost_rounds_64x128_132 * cost_steps + 98_140 * cost_shares_64x128_66 * cost_steps + 9 * cost_weight + 924 * cost_output + 1 * cost_outside_64x128 * cost_steps
-    cost_rounds_64x128_117 = cost_last_64x128 // 117
-    cost_late_64x128_117_39 = cost_last_64x128 + 78
-    cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 // 117
-    cost_shares_64x128_39 = cost_last_64x128 // 39
-    cost_nf4_w64x128_128_s3 = 3_901_000 + 88_010 * cost_steps + 881 * cost_tiles_64x128 * cost_steps + 2_198_000 * cost_rounds_64x128_117 + 59_510 * cost_rounds_64x128_117 * cost_steps + 119_400 * cost_late_64x128_117_39_wholes * cost_steps + 10_520 * cost_shares_64x128_39 * cost_steps
-    cost_tiles_64x192 = ((M + 63) // 64) * ((N + 191) // 192)
-    cost_last_64x192 = cost_tiles_64x192 + -1
-    cost_rounds_64x192_132 = cost_last_64x192 // 132
-    cost_shares_64x192_66 = cost_last_64x192 // 66
-    cost_nf4_w64x192_128_s2 = 4_306_000 + 181_900 * cost_steps + 8131 * cost_tiles_64x192 + 705 * cost_tiles_64x192 * cost_steps + 693_000 * cost_rounds_64x192_132 + 58_440 * cost_rounds_64x192_132 * cost_steps + 134_400 * cost_shares_64x192_66 * cost_steps + 13 * cost_weight + 132 * cost_input
-    cost_rounds_64x192_120 = cost_last_64x192 // 120
-    cost_late_64x192_120_30 = cost_last_64x192 + 90
-    cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 // 120
-    cost_nf4_w64x192_128_s4 = 4_209_000 + 98_710 * cost_steps + 5762 * cost_tiles_64x192 + 736 * cost_tiles_64x192 * cost_steps + 329_100 * cost_rounds_64x192_120 + 117_900 * cost_rounds_64x192_120 * cost_steps + 226_300 * cost_late_64x192_120_30_wholes * cost_steps + 1 * cost_weight + 447 * cost_input + 566 * cost_output
-    cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
-    cost_last_64x256 = cost_tiles_64x256 + -1
-    cost_rounds_64x256_132 = cost_last_64x256 // 132
-    cost_nf4_w64x256_128 = 2_707_000 + 504_100 * cost_steps + 11_730 * cost_tiles_64x256 + 966_300 * cost_rounds_64x256_132 + 482_400 * cost_rounds_64x256_132 * cost_steps + 35 * cost_weight + 449 * cost_output
-    cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
-    cost_last_128x128 = cost_tiles_128x128 + -1
-    cost_rounds_128x128_132 = cost_last_128x128 // 132
-    cost_nf4_w128x128_128 = 2_483_000 + 400_700 * cost_steps + 16_970 * cost_tiles_128x128 + 409_200 * cost_rounds_128x128_132 * cost_steps + 25 * cost_weight + 184 * cost_input
-    cost_late_128x128_132_66 = cost_last_128x128 + 66
-    cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 // 132
-    cost_nf4_w128x128_128_s2 = 5_071_000 + 175_900 * cost_steps + 684 * cost_tiles_128x128 * cost_steps + 2_104_000 * cost_rounds_128x128_132 + 179_600 * cost_rounds_128x128_132 * cost_steps + 145_100 * cost_late_128x128_132_66_wholes * cost_steps + 23 * cost_weight + 154 * cost_input
-    cost_rounds_128x128_117 = cost_last_128x128 // 117
-    cost_late_128x128_117_39 = cost_last_128x128 + 78
-    cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 // 117
-    cost_nf4_w128x128_128_s3 = 5_386_000 + 116_500 * cost_steps + 954 * cost_tiles_128x128 * cost_steps + 2_558_000 * cost_rounds_128x128_117 + 112_000 * cost_rounds_128x128_117 * cost_steps + 183_200 * cost_late_128x128_117_39_wholes * cost_steps + 17 * cost_weight + 130 * cost_input
-    cost_rounds_128x128_120 = cost_last_128x128 // 120
-    cost_late_128x128_120_30 = cost_last_128x128 + 90
-    cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 // 120
-    cost_shares_128x128_30 = cost_last_128x128 // 30
-    cost_nf4_w128x128_128_s4 = 4_988_000 + 88_660 * cost_steps + 884 * cost_tiles_128x128 * cost_steps + 2_428_000 * cost_rounds_128x128_120 + 83_040 * cost_rounds_128x128_120 * cost_steps + 208_700 * cost_late_128x128_120_30_wholes * cost_steps + 1465 * cost_shares_128x128_30 * cost_steps + 22 * cost_weight + 266 * cost_input
-    cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
-    cost_last_128x192 = cost_tiles_128x192 + -1
-    cost_rounds_128x192_132 = cost_last_128x192 // 132
-    cost_shares_128x192_66 = cost_last_128x192 // 66
-    cost_outside_128x192 = M * 127 % 128 * ((N + 191) // 192)
-    cost_nf4_w128x192_128_s2 = 5_698_000 + 245_900 * cost_steps + 840 * cost_tiles_128x192 * cost_steps + 2_004_000 * cost_rounds_128x192_132 + 76_790 * cost_rounds_128x192_132 * cost_steps + 194_400 * cost_shares_128x192_66 * cost_steps + 14 * cost_weight + 211 * cost_input + 1 * cost_outside_128x192 * cost_steps
     measured_sizes = num_sms == 132 and K % 64 == 0 and blocksize != 32 and dtype != 2 and M <= 4096 and N >= 896 and N <= 128_256 and K >= 896 and K <= 28_672
     quarter_wave = blocks_128 * 16 <= num_sms * 3
     # measured
     if arch in ("sm90", ):
-        if measured_sizes and cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w192x128-64-s2
-            return 31, 189
-        if measured_sizes and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w256x128-64-s2
-            return 32, 190
-        if measured_sizes and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x64-128-s4
-            return 33, 191
-        if measured_sizes and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x128-128
-            return 34, 192
-        if measured_sizes and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x128-128-s2
-            return 35, 193
-        if measured_sizes and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x128-128-s3
-            return 36, 194
-        if measured_sizes and cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x256-128-s2
-            return 37, 195
-        if measured_sizes and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x256-128-s5
-            return 38, 196
-        if measured_sizes and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x64-128-s4
-            return 39, 197
-        if measured_sizes and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x128-128-s2
-            return 40, 198
-        if measured_sizes and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x128-128-s3
-            return 41, 199
-        if measured_sizes and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x192-128-s2
-            return 42, 200
-        if measured_sizes and cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x192-128-s4
-            return 43, 201
-        if measured_sizes and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x256-128
-            return 44, 202
-        if measured_sizes and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128
-            return 45, 203
-        if measured_sizes and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128-s2
-            return 46, 204
-        if measured_sizes and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128-s3
-            return 47, 205
-        if measured_sizes and cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128-s4
-            return 48, 206
-        if measured_sizes:  # wgmma-nf4-w128x192-128-s2
-            return 50, 207
+        if measured_sizes:
+            cost_steps = ((K + 63) // 64)
+            cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
+            cost_last_192x128 = cost_tiles_192x128 + -1
+            cost_rounds_192x128_132 = cost_last_192x128 // 132
+            cost_shares_192x128_66 = cost_last_192x128 // 66
+            cost_weight = N * K // 1024
+            cost_input = M * K // 1024
+            cost_outside_192x128 = M * 191 % 192 * ((N + 127) // 128)
+            cost_nf4_w192x128_64_s2 = 5_782_000 + 193_900 * cost_steps + 1040 * cost_tiles_192x128 * cost_steps + 2_427_000 * cost_rounds_192x128_132 + 74_060 * cost_rounds_192x128_132 * cost_steps + 144_300 * cost_shares_192x128_66 * cost_steps + 33 * cost_weight + 233 * cost_input + 4 * cost_outside_192x128 * cost_steps
+            cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
+            cost_last_256x128 = cost_tiles_256x128 + -1
+            cost_rounds_256x128_132 = cost_last_256x128 // 132
+            cost_shares_256x128_66 = cost_last_256x128 // 66
+            cost_nf4_w256x128_64_s2 = 6_119_000 + 268_600 * cost_steps + 1008 * cost_tiles_256x128 * cost_steps + 2_752_000 * cost_rounds_256x128_132 + 77_270 * cost_rounds_256x128_132 * cost_steps + 226_700 * cost_shares_256x128_66 * cost_steps + 57 * cost_weight + 311 * cost_input
+            cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
+            cost_last_32x64 = cost_tiles_32x64 + -1
+            cost_rounds_32x64_252 = cost_last_32x64 // 252
+            cost_late_32x64_252_63 = cost_last_32x64 + 189
+            cost_late_32x64_252_63_wholes = cost_late_32x64_252_63 // 252
+            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+            cost_nf4_w32x64_128_s4 = 3_477_000 + 47_060 * cost_steps + 2307 * cost_tiles_32x64 + 487 * cost_tiles_32x64 * cost_steps + 962_200 * cost_rounds_32x64_252 + 33_050 * cost_rounds_32x64_252 * cost_steps + 112_300 * cost_late_32x64_252_63_wholes * cost_steps + 30 * cost_weight + 1239 * cost_input + 2 * cost_outside_32x64 * cost_steps
+            cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
+            cost_last_32x128 = cost_tiles_32x128 + -1
+            cost_rounds_32x128_132 = cost_last_32x128 // 132
+            cost_output = M * N // 1024
+            cost_nf4_w32x128_128 = 2_035_000 + 252_900 * cost_steps + 4710 * cost_tiles_32x128 + 87 * cost_tiles_32x128 * cost_steps + 1_059_000 * cost_rounds_32x128_132 + 232_000 * cost_rounds_32x128_132 * cost_steps + 25 * cost_weight + 1560 * cost_output
+            cost_shares_32x128_66 = cost_last_32x128 // 66
+            cost_nf4_w32x128_128_s2 = 3_262_000 + 116_200 * cost_steps + 2865 * cost_tiles_32x128 + 413 * cost_tiles_32x128 * cost_steps + 916_700 * cost_rounds_32x128_132 + 18_120 * cost_rounds_32x128_132 * cost_steps + 93_390 * cost_shares_32x128_66 * cost_steps + 23 * cost_weight + 468 * cost_input + 796 * cost_output
+            cost_rounds_32x128_117 = cost_last_32x128 // 117
+            cost_late_32x128_117_39 = cost_last_32x128 + 78
+            cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 // 117
+            cost_shares_32x128_39 = cost_last_32x128 // 39
+            cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
+            cost_nf4_w32x128_128_s3 = 3_335_000 + 80_260 * cost_steps + 5846 * cost_tiles_32x128 + 521 * cost_tiles_32x128 * cost_steps + 713_700 * cost_rounds_32x128_117 + 62_620 * cost_rounds_32x128_117 * cost_steps + 99_760 * cost_late_32x128_117_39_wholes * cost_steps + 11_120 * cost_shares_32x128_39 * cost_steps + 24 * cost_weight + 350 * cost_output + 1 * cost_outside_32x128 * cost_steps
+            cost_tiles_32x256 = ((M + 31) // 32) * ((N + 255) // 256)
+            cost_last_32x256 = cost_tiles_32x256 + -1
+            cost_rounds_32x256_132 = cost_last_32x256 // 132
+            cost_late_32x256_132_66 = cost_last_32x256 + 66
+            cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 // 132
+            cost_nf4_w32x256_128_s2 = 4_123_000 + 202_600 * cost_steps + 4359 * cost_tiles_32x256 + 512 * cost_tiles_32x256 * cost_steps + 1_568_000 * cost_rounds_32x256_132 + 177_200 * cost_rounds_32x256_132 * cost_steps + 157_900 * cost_late_32x256_132_66_wholes * cost_steps + 37 * cost_weight + 192 * cost_input + 735 * cost_output
+            cost_rounds_32x256_110 = cost_last_32x256 // 110
+            cost_late_32x256_110_22 = cost_last_32x256 + 88
+            cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 // 110
+            cost_nf4_w32x256_128_s5 = 4_645_000 + 80_250 * cost_steps + 711 * cost_tiles_32x256 * cost_steps + 1_143_000 * cost_rounds_32x256_110 + 74_910 * cost_rounds_32x256_110 * cost_steps + 251_400 * cost_late_32x256_110_22_wholes * cost_steps + 45 * cost_weight + 699 * cost_input + 1558 * cost_output
+            cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
+            cost_last_64x64 = cost_tiles_64x64 + -1
+            cost_rounds_64x64_252 = cost_last_64x64 // 252
+            cost_late_64x64_252_63 = cost_last_64x64 + 189
+            cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 // 252
+            cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
+            cost_nf4_w64x64_128_s4 = 3_804_000 + 47_050 * cost_steps + 3157 * cost_tiles_64x64 + 706 * cost_tiles_64x64 * cost_steps + 1_725_000 * cost_rounds_64x64_252 + 26_810 * cost_rounds_64x64_252 * cost_steps + 124_900 * cost_late_64x64_252_63_wholes * cost_steps + 31 * cost_weight + 832 * cost_input + 8 * cost_outside_64x64 * cost_steps
+            cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
+            cost_last_64x128 = cost_tiles_64x128 + -1
+            cost_rounds_64x128_132 = cost_last_64x128 // 132
+            cost_shares_64x128_66 = cost_last_64x128 // 66
+            cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
+            cost_nf4_w64x128_128_s2 = 3_582_000 + 133_100 * cost_steps + 1577 * cost_tiles_64x128 + 669 * cost_tiles_64x128 * cost_steps + 883_800 * cost_rounds_64x128_132 + 27_270 * cost_rounds_64x128_132 * cost_steps + 98_140 * cost_shares_64x128_66 * cost_steps + 9 * cost_weight + 924 * cost_output + 1 * cost_outside_64x128 * cost_steps
+            cost_rounds_64x128_117 = cost_last_64x128 // 117
+            cost_late_64x128_117_39 = cost_last_64x128 + 78
+            cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 // 117
+            cost_shares_64x128_39 = cost_last_64x128 // 39
+            cost_nf4_w64x128_128_s3 = 3_901_000 + 88_010 * cost_steps + 881 * cost_tiles_64x128 * cost_steps + 2_198_000 * cost_rounds_64x128_117 + 59_510 * cost_rounds_64x128_117 * cost_steps + 119_400 * cost_late_64x128_117_39_wholes * cost_steps + 10_520 * cost_shares_64x128_39 * cost_steps
+            cost_tiles_64x192 = ((M + 63) // 64) * ((N + 191) // 192)
+            cost_last_64x192 = cost_tiles_64x192 + -1
+            cost_rounds_64x192_132 = cost_last_64x192 // 132
+            cost_shares_64x192_66 = cost_last_64x192 // 66
+            cost_nf4_w64x192_128_s2 = 4_306_000 + 181_900 * cost_steps + 8131 * cost_tiles_64x192 + 705 * cost_tiles_64x192 * cost_steps + 693_000 * cost_rounds_64x192_132 + 58_440 * cost_rounds_64x192_132 * cost_steps + 134_400 * cost_shares_64x192_66 * cost_steps + 13 * cost_weight + 132 * cost_input
+            cost_rounds_64x192_120 = cost_last_64x192 // 120
+            cost_late_64x192_120_30 = cost_last_64x192 + 90
+            cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 // 120
+            cost_nf4_w64x192_128_s4 = 4_209_000 + 98_710 * cost_steps + 5762 * cost_tiles_64x192 + 736 * cost_tiles_64x192 * cost_steps + 329_100 * cost_rounds_64x192_120 + 117_900 * cost_rounds_64x192_120 * cost_steps + 226_300 * cost_late_64x192_120_30_wholes * cost_steps + 1 * cost_weight + 447 * cost_input + 566 * cost_output
+            cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
+            cost_last_64x256 = cost_tiles_64x256 + -1
+            cost_rounds_64x256_132 = cost_last_64x256 // 132
+            cost_nf4_w64x256_128 = 2_707_000 + 504_100 * cost_steps + 11_730 * cost_tiles_64x256 + 966_300 * cost_rounds_64x256_132 + 482_400 * cost_rounds_64x256_132 * cost_steps + 35 * cost_weight + 449 * cost_output
+            cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
+            cost_last_128x128 = cost_tiles_128x128 + -1
+            cost_rounds_128x128_132 = cost_last_128x128 // 132
+            cost_nf4_w128x128_128 = 2_483_000 + 400_700 * cost_steps + 16_970 * cost_tiles_128x128 + 409_200 * cost_rounds_128x128_132 * cost_steps + 25 * cost_weight + 184 * cost_input
+            cost_late_128x128_132_66 = cost_last_128x128 + 66
+            cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 // 132
+            cost_nf4_w128x128_128_s2 = 5_071_000 + 175_900 * cost_steps + 684 * cost_tiles_128x128 * cost_steps + 2_104_000 * cost_rounds_128x128_132 + 179_600 * cost_rounds_128x128_132 * cost_steps + 145_100 * cost_late_128x128_132_66_wholes * cost_steps + 23 * cost_weight + 154 * cost_input
+            cost_rounds_128x128_117 = cost_last_128x128 // 117
+            cost_late_128x128_117_39 = cost_last_128x128 + 78
+            cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 // 117
+            cost_nf4_w128x128_128_s3 = 5_386_000 + 116_500 * cost_steps + 954 * cost_tiles_128x128 * cost_steps + 2_558_000 * cost_rounds_128x128_117 + 112_000 * cost_rounds_128x128_117 * cost_steps + 183_200 * cost_late_128x128_117_39_wholes * cost_steps + 17 * cost_weight + 130 * cost_input
+            cost_rounds_128x128_120 = cost_last_128x128 // 120
+            cost_late_128x128_120_30 = cost_last_128x128 + 90
+            cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 // 120
+            cost_shares_128x128_30 = cost_last_128x128 // 30
+            cost_nf4_w128x128_128_s4 = 4_988_000 + 88_660 * cost_steps + 884 * cost_tiles_128x128 * cost_steps + 2_428_000 * cost_rounds_128x128_120 + 83_040 * cost_rounds_128x128_120 * cost_steps + 208_700 * cost_late_128x128_120_30_wholes * cost_steps + 1465 * cost_shares_128x128_30 * cost_steps + 22 * cost_weight + 266 * cost_input
+            cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
+            cost_last_128x192 = cost_tiles_128x192 + -1
+            cost_rounds_128x192_132 = cost_last_128x192 // 132
+            cost_shares_128x192_66 = cost_last_128x192 // 66
+            cost_outside_128x192 = M * 127 % 128 * ((N + 191) // 192)
+            cost_nf4_w128x192_128_s2 = 5_698_000 + 245_900 * cost_steps + 840 * cost_tiles_128x192 * cost_steps + 2_004_000 * cost_rounds_128x192_132 + 76_790 * cost_rounds_128x192_132 * cost_steps + 194_400 * cost_shares_128x192_66 * cost_steps + 14 * cost_weight + 211 * cost_input + 1 * cost_outside_128x192 * cost_steps
+            if cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w192x128-64-s2
+                return 31, 189
+            if cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w256x128-64-s2
+                return 32, 190
+            if cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x64-128-s4
+                return 33, 191
+            if cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x128-128
+                return 34, 192
+            if cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x128-128-s2
+                return 35, 193
+            if cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x128-128-s3
+                return 36, 194
+            if cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x256-128-s2
+                return 37, 195
+            if cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x256-128-s5
+                return 38, 196
+            if cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x64-128-s4
+                return 39, 197
+            if cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x128-128-s2
+                return 40, 198
+            if cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x128-128-s3
+                return 41, 199
+            if cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x192-128-s2
+                return 42, 200
+            if cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x192-128-s4
+                return 43, 201
+            if cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x256-128
+                return 44, 202
+            if cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128
+                return 45, 203
+            if cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128-s2
+                return 46, 204
+            if cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128-s3
+                return 47, 205
+            if cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128-s4
+                return 48, 206
+            if True:  # wgmma-nf4-w128x192-128-s2
+                return 50, 207
     # wgmma
     if arch in ("sm90", ):
         if M > 4096:  # wgmma-beyond-4096-rows

@@ -265,532 +265,371 @@ def decide_path(arch, K, scaling):
 def decide_engine(arch, K, M, N, accumulation, grouping, num_sms, scaling):
     units = ((K + 127) // 128)
     activations = units * M * 132 + units * 16 + 2112
-    cost_steps = ((K + 63) // 64)
-    cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
-    cost_last_8x16 = cost_tiles_8x16 + -1
-    cost_rounds_8x16_264 = cost_last_8x16 // 264
-    cost_input = M * K // 1024
-    cost_output = M * N // 1024
-    cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
-    cost_fast_d8x8_pair = 3_743_000 + 394 * cost_steps + 148 * cost_tiles_8x16 * cost_steps + 20_580 * cost_rounds_8x16_264 + 13_310 * cost_rounds_8x16_264 * cost_steps + 53_860 * cost_input + 18_480 * cost_output + 6 * cost_outside_8x16 * cost_steps
-    cost_tiles_8x64 = ((M + 7) // 8) * ((N + 63) // 64)
-    cost_fast_d8_s2 = 3_066_000 + 11_270 * cost_steps + 835 * cost_tiles_8x64 * cost_steps + 2197 * cost_input
-    cost_last_8x64 = cost_tiles_8x64 + -1
-    cost_rounds_8x64_264 = cost_last_8x64 // 264
-    cost_outside_8x64 = M * 7 % 8 * ((N + 63) // 64)
-    cost_fast_d8_s1_pair = 2_733_000 + 48_760 * cost_steps + 1799 * cost_tiles_8x64 + 591 * cost_tiles_8x64 * cost_steps + 59_560 * cost_rounds_8x64_264 * cost_steps + 360 * cost_output + 5 * cost_outside_8x64 * cost_steps
-    cost_fast_d8_s2_pair = 3_880_000 + 18_200 * cost_steps + 719 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps
-    cost_tiles_8x128 = ((M + 7) // 8) * ((N + 127) // 128)
-    cost_outside_8x128 = M * 7 % 8 * ((N + 127) // 128)
-    cost_fast_d8_wide_pair = 2_848_000 + 63_030 * cost_steps + 1342 * cost_tiles_8x128 * cost_steps + 3458 * cost_input + 2948 * cost_output + 9 * cost_outside_8x128 * cost_steps
-    cost_tiles_16x64 = ((M + 15) // 16) * ((N + 63) // 64)
-    cost_last_16x64 = cost_tiles_16x64 + -1
-    cost_rounds_16x64_132 = cost_last_16x64 // 132
-    cost_outside_16x64 = M * 15 % 16 * ((N + 63) // 64)
-    cost_fast_d16_s1 = 2_671_000 + 50_100 * cost_steps + 524 * cost_tiles_16x64 * cost_steps + 365_100 * cost_rounds_16x64_132 + 39_960 * cost_rounds_16x64_132 * cost_steps + 3847 * cost_input + 982 * cost_output + 2 * cost_outside_16x64 * cost_steps
-    cost_fast_d16_s2 = 2_905_000 + 14_270 * cost_steps + 763 * cost_tiles_16x64 * cost_steps + 2975 * cost_input + 1 * cost_outside_16x64 * cost_steps
-    cost_rounds_16x64_264 = cost_last_16x64 // 264
-    cost_fast_d16_s1_pair = 2_824_000 + 49_400 * cost_steps + 571 * cost_tiles_16x64 * cost_steps + 50_220 * cost_rounds_16x64_264 * cost_steps + 4876 * cost_input + 5 * cost_outside_16x64 * cost_steps
-    cost_fast_d16_s2_pair = 3_799_000 + 22_180 * cost_steps + 671 * cost_tiles_16x64 * cost_steps + 1 * cost_outside_16x64 * cost_steps
-    cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
-    cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
-    cost_fast_d32_s2 = 3_296_000 + 14_730 * cost_steps + 635 * cost_tiles_32x64 * cost_steps + 4712 * cost_input + 4 * cost_outside_32x64 * cost_steps
-    cost_last_32x64 = cost_tiles_32x64 + -1
-    cost_rounds_32x64_264 = cost_last_32x64 // 264
-    cost_fast_d32_s1_pair = 2_787_000 + 58_640 * cost_steps + 615 * cost_tiles_32x64 * cost_steps + 62_710 * cost_rounds_32x64_264 * cost_steps + 1950 * cost_input
-    cost_fast_d32_s2_pair = 3_996_000 + 22_410 * cost_steps + 601 * cost_tiles_32x64 * cost_steps + 2500 * cost_input + 3 * cost_outside_32x64 * cost_steps
-    cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
-    cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
-    cost_fast_d32_wide_pair = 3_100_000 + 88_570 * cost_steps + 1302 * cost_tiles_32x128 * cost_steps + 4577 * cost_input + 1 * cost_outside_32x128 * cost_steps
-    cost_weight = N * K // 1024
-    cost_fast_f16x64_128 = 2_870_000 + 62_440 * cost_steps + 3475 * cost_tiles_16x64 + 695_000 * cost_rounds_16x64_132 + 48_180 * cost_rounds_16x64_132 * cost_steps + 104 * cost_weight + 1620 * cost_input + 5 * cost_outside_16x64 * cost_steps
-    cost_rounds_32x64_262 = cost_last_32x64 // 262
-    cost_fast_f32x64_128_s2 = 3_588_000 + 13_920 * cost_steps + 3579 * cost_tiles_32x64 + 168 * cost_tiles_32x64 * cost_steps + 24_790 * cost_rounds_32x64_262 * cost_steps + 155 * cost_weight + 2484 * cost_input + 3 * cost_outside_32x64 * cost_steps
-    cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
-    cost_last_64x64 = cost_tiles_64x64 + -1
-    cost_rounds_64x64_132 = cost_last_64x64 // 132
-    cost_late_64x64_132_66 = cost_last_64x64 + 66
-    cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 // 132
-    cost_fast_f64x64_128_s2 = 3_854_000 + 25_440 * cost_steps + 5664 * cost_tiles_64x64 + 266 * cost_tiles_64x64 * cost_steps + 27_150 * cost_rounds_64x64_132 * cost_steps + 14_280 * cost_late_64x64_132_66_wholes * cost_steps + 82 * cost_weight + 525 * cost_input + 252 * cost_output
-    cost_fast_f64x64_128 = 3_176_000 + 63_410 * cost_steps + 2544 * cost_tiles_64x64 + 77 * cost_tiles_64x64 * cost_steps + 67_370 * cost_rounds_64x64_132 * cost_steps + 80 * cost_weight + 397 * cost_input + 1212 * cost_output
-    cost_tiles_128x64 = ((M + 127) // 128) * ((N + 63) // 64)
-    cost_last_128x64 = cost_tiles_128x64 + -1
-    cost_rounds_128x64_132 = cost_last_128x64 // 132
-    cost_late_128x64_132_66 = cost_last_128x64 + 66
-    cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 // 132
-    cost_fast_f128x64_128_s2 = 4_413_000 + 26_870 * cost_steps + 383 * cost_tiles_128x64 * cost_steps + 695_400 * cost_rounds_128x64_132 + 32_060 * cost_rounds_128x64_132 * cost_steps + 15_450 * cost_late_128x64_132_66_wholes * cost_steps + 83 * cost_weight + 413 * cost_input + 209 * cost_output
-    cost_fast_f128x64_128 = 3_494_000 + 70_540 * cost_steps + 1601 * cost_tiles_128x64 + 137 * cost_tiles_128x64 * cost_steps + 232_700 * cost_rounds_128x64_132 + 80_680 * cost_rounds_128x64_132 * cost_steps + 89 * cost_weight + 378 * cost_input + 370 * cost_output
-    cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
-    cost_last_128x128 = cost_tiles_128x128 + -1
-    cost_rounds_128x128_132 = cost_last_128x128 // 132
-    cost_fast_f128x128_128_team = 4_203_000 + 105_000 * cost_steps + 179 * cost_tiles_128x128 * cost_steps + 977_100 * cost_rounds_128x128_132 + 135_800 * cost_rounds_128x128_132 * cost_steps + 120 * cost_weight + 344 * cost_input + 131 * cost_output
-    cost_fast_f128x128_128 = 4_778_000 + 104_800 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 132_100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 270 * cost_input + 38 * cost_output
-    cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
-    cost_last_192x128 = cost_tiles_192x128 + -1
-    cost_rounds_192x128_132 = cost_last_192x128 // 132
-    cost_fast_f192x128_128 = 5_555_000 + 191_400 * cost_steps + 165 * cost_tiles_192x128 * cost_steps + 855_400 * cost_rounds_192x128_132 + 211_400 * cost_rounds_192x128_132 * cost_steps + 93 * cost_weight + 296 * cost_input
-    cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
-    cost_last_256x128 = cost_tiles_256x128 + -1
-    cost_rounds_256x128_132 = cost_last_256x128 // 132
-    cost_fast_f256x128_128 = 4_221_000 + 260_100 * cost_steps + 144 * cost_tiles_256x128 * cost_steps + 199_600 * cost_rounds_256x128_132 + 291_500 * cost_rounds_256x128_132 * cost_steps + 82 * cost_weight + 278 * cost_input + 482 * cost_output
-    cost_row_d8x8_pair = 3_229_000 + 15_770 * cost_steps + 141 * cost_tiles_8x16 * cost_steps + 21_290 * cost_rounds_8x16_264 * cost_steps + 37_210 * cost_input + 19_070 * cost_output + 3 * cost_outside_8x16 * cost_steps
-    cost_rounds_8x64_132 = cost_last_8x64 // 132
-    cost_row_d8_s1 = 2_214_000 + 57_910 * cost_steps + 574 * cost_tiles_8x64 * cost_steps + 155_000 * cost_rounds_8x64_132 + 43_750 * cost_rounds_8x64_132 * cost_steps + 3924 * cost_input + 2433 * cost_output + 3 * cost_outside_8x64 * cost_steps
-    cost_row_d8_s2 = 2_756_000 + 20_850 * cost_steps + 785 * cost_tiles_8x64 * cost_steps
-    cost_row_d8_s1_pair = 2_160_000 + 60_800 * cost_steps + 6037 * cost_tiles_8x64 + 517 * cost_tiles_8x64 * cost_steps + 14_320_000 * cost_rounds_8x64_264 + 4339 * cost_output + 5 * cost_outside_8x64 * cost_steps
-    cost_row_d16_s1 = 1_920_000 + 65_700 * cost_steps + 8801 * cost_tiles_16x64 + 393 * cost_tiles_16x64 * cost_steps + 57_370 * cost_rounds_16x64_132 * cost_steps + 3364 * cost_input + 2 * cost_outside_16x64 * cost_steps
-    cost_row_d16_s2 = 2_439_000 + 25_770 * cost_steps + 684 * cost_tiles_16x64 * cost_steps + 1322 * cost_input + 9931 * cost_output
-    cost_row_d16_s1_pair = 2_051_000 + 67_800 * cost_steps + 6475 * cost_tiles_16x64 + 466 * cost_tiles_16x64 * cost_steps + 15_060_000 * cost_rounds_16x64_264 + 2985 * cost_input + 468 * cost_output + 5 * cost_outside_16x64 * cost_steps
-    cost_row_d16_s2_pair = 3_525_000 + 26_510 * cost_steps + 689 * cost_tiles_16x64 * cost_steps + 2397 * cost_input + 1 * cost_outside_16x64 * cost_steps
-    cost_tiles_16x128 = ((M + 15) // 16) * ((N + 127) // 128)
-    cost_outside_16x128 = M * 15 % 16 * ((N + 127) // 128)
-    cost_row_d16_wide_pair = 2_561_000 + 71_800 * cost_steps + 1435 * cost_tiles_16x128 * cost_steps + 6514 * cost_input + 2 * cost_outside_16x128 * cost_steps
-    cost_rounds_32x64_132 = cost_last_32x64 // 132
-    cost_row_d32_s1 = 2_102_000 + 70_430 * cost_steps + 7978 * cost_tiles_32x64 + 278 * cost_tiles_32x64 * cost_steps + 69_720 * cost_rounds_32x64_132 * cost_steps + 1493 * cost_input + 3792 * cost_output + 3 * cost_outside_32x64 * cost_steps
-    cost_row_d32_s2 = 2_729_000 + 25_160 * cost_steps + 272 * cost_tiles_32x64 + 583 * cost_tiles_32x64 * cost_steps + 4175 * cost_input + 3608 * cost_output + 4 * cost_outside_32x64 * cost_steps
-    cost_row_d32_s1_pair = 2_272_000 + 70_860 * cost_steps + 4095 * cost_tiles_32x64 + 456 * cost_tiles_32x64 * cost_steps + 13_800_000 * cost_rounds_32x64_264 + 343 * cost_input + 4377 * cost_output + 4 * cost_outside_32x64 * cost_steps
-    cost_row_d32_s2_pair = 3_676_000 + 30_430 * cost_steps + 658 * cost_tiles_32x64 * cost_steps + 1388 * cost_input + 1 * cost_outside_32x64 * cost_steps
-    cost_row_d32_wide_pair = 2_892_000 + 87_630 * cost_steps + 1404 * cost_tiles_32x128 * cost_steps + 6903 * cost_input + 2 * cost_outside_32x128 * cost_steps
-    cost_rounds_32x64_130 = cost_last_32x64 // 130
-    cost_shares_32x64_65 = cost_last_32x64 // 65
-    cost_row_p32x64_128_s2 = 2_889_000 + 38_920 * cost_steps + 12_180 * cost_tiles_32x64 + 228 * cost_tiles_32x64 * cost_steps + 3956 * cost_rounds_32x64_130 * cost_steps + 18_930 * cost_shares_32x64_65 * cost_steps + 75 * cost_weight + 628 * cost_input + 1 * cost_outside_32x64 * cost_steps
-    cost_row_p32x64_128 = 2_451_000 + 86_700 * cost_steps + 8150 * cost_tiles_32x64 + 82 * cost_tiles_32x64 * cost_steps + 69_710 * cost_rounds_32x64_132 * cost_steps + 61 * cost_weight
-    cost_row_p64x64_128_s2 = 3_756_000 + 49_270 * cost_steps + 4675 * cost_tiles_64x64 + 302 * cost_tiles_64x64 * cost_steps + 574_400 * cost_rounds_64x64_132 + 39_570 * cost_rounds_64x64_132 * cost_steps + 28_840 * cost_late_64x64_132_66_wholes * cost_steps + 31 * cost_weight
-    cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
-    cost_row_p64x64_128 = 2_618_000 + 95_170 * cost_steps + 972 * cost_tiles_64x64 + 131 * cost_tiles_64x64 * cost_steps + 94_610 * cost_rounds_64x64_132 * cost_steps + 35 * cost_weight + 390 * cost_input + 1616 * cost_output + 1 * cost_outside_64x64 * cost_steps
-    cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
-    cost_last_64x128 = cost_tiles_64x128 + -1
-    cost_rounds_64x128_130 = cost_last_64x128 // 130
-    cost_late_64x128_130_65 = cost_last_64x128 + 65
-    cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 // 130
-    cost_row_p64x128_128_s2 = 4_467_000 + 47_850 * cost_steps + 241 * cost_tiles_64x128 * cost_steps + 1_024_000 * cost_rounds_64x128_130 + 54_680 * cost_rounds_64x128_130 * cost_steps + 36_470 * cost_late_64x128_130_65_wholes * cost_steps + 130 * cost_weight + 816 * cost_input + 346 * cost_output
-    cost_row_p128x64_128 = 3_410_000 + 105_000 * cost_steps + 103 * cost_tiles_128x64 * cost_steps + 736_300 * cost_rounds_128x64_132 + 114_400 * cost_rounds_128x64_132 * cost_steps + 98 * cost_weight + 306 * cost_input + 644 * cost_output
-    cost_row_p128x128_128 = 4_234_000 + 142_500 * cost_steps + 166 * cost_tiles_128x128 * cost_steps + 998_200 * cost_rounds_128x128_132 + 173_300 * cost_rounds_128x128_132 * cost_steps + 114 * cost_weight + 208 * cost_input + 317 * cost_output
-    cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
-    cost_last_128x192 = cost_tiles_128x192 + -1
-    cost_rounds_128x192_132 = cost_last_128x192 // 132
-    cost_row_p128x192_128 = 4_945_000 + 253_900 * cost_steps + 287 * cost_tiles_128x192 * cost_steps + 2_930_000 * cost_rounds_128x192_132 + 263_500 * cost_rounds_128x192_132 * cost_steps + 92 * cost_weight + 172 * cost_input + 78 * cost_output
-    cost_row_p192x128_128 = 4_969_000 + 230_300 * cost_steps + 363 * cost_tiles_192x128 * cost_steps + 1_372_000 * cost_rounds_192x128_132 + 245_100 * cost_rounds_192x128_132 * cost_steps + 70 * cost_weight + 174 * cost_input + 314 * cost_output
-    cost_block_d8x8_pair = 4_126_000 + 13_910 * cost_steps + 129 * cost_tiles_8x16 * cost_steps + 27_720 * cost_rounds_8x16_264 * cost_steps + 66_080 * cost_input + 4889 * cost_output + 4 * cost_outside_8x16 * cost_steps
-    cost_block_d8_s2 = 3_211_000 + 20_010 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps
-    cost_block_d8_s1_pair = 2_943_000 + 63_010 * cost_steps + 6903 * cost_tiles_8x64 + 488 * cost_tiles_8x64 * cost_steps + 16_540_000 * cost_rounds_8x64_264 + 8 * cost_outside_8x64 * cost_steps
-    cost_block_d8_s2_pair = 4_237_000 + 22_920 * cost_steps + 705 * cost_tiles_8x64 * cost_steps + 6 * cost_outside_8x64 * cost_steps
-    cost_block_d8_wide_pair = 3_383_000 + 80_920 * cost_steps + 1387 * cost_tiles_8x128 * cost_steps + 9 * cost_outside_8x128 * cost_steps
-    cost_block_d16_s1 = 2_841_000 + 68_240 * cost_steps + 4757 * cost_tiles_16x64 + 369 * cost_tiles_16x64 * cost_steps + 69_470 * cost_rounds_16x64_132 * cost_steps + 2376 * cost_input + 1 * cost_outside_16x64 * cost_steps
-    cost_block_d16_s2 = 3_146_000 + 25_790 * cost_steps + 615 * cost_tiles_16x64 * cost_steps + 11_370 * cost_output + 3 * cost_outside_16x64 * cost_steps
-    cost_block_d16_s1_pair = 3_078_000 + 68_080 * cost_steps + 500 * cost_tiles_16x64 * cost_steps + 15_080_000 * cost_rounds_16x64_264 + 10_770 * cost_input + 9 * cost_outside_16x64 * cost_steps
-    cost_block_d16_s2_pair = 4_303_000 + 27_430 * cost_steps + 662 * cost_tiles_16x64 * cost_steps + 1377 * cost_input + 3 * cost_outside_16x64 * cost_steps
-    cost_block_d32_s1 = 3_106_000 + 78_690 * cost_steps + 382 * cost_tiles_32x64 * cost_steps + 82_950 * cost_rounds_32x64_132 + 74_150 * cost_rounds_32x64_132 * cost_steps
-    cost_block_d32_s2 = 3_640_000 + 27_800 * cost_steps + 873 * cost_tiles_32x64 + 627 * cost_tiles_32x64 * cost_steps + 1736 * cost_input + 1 * cost_outside_32x64 * cost_steps
-    cost_block_d32_s1_pair = 2_724_000 + 104_900 * cost_steps + 514 * cost_tiles_32x64 * cost_steps + 15_650_000 * cost_rounds_32x64_264 + 971 * cost_input
-    cost_block_d32_wide_pair = 2_823_000 + 138_300 * cost_steps + 1335 * cost_tiles_32x128 * cost_steps + 4221 * cost_input
-    cost_block_p16x64_128 = 2_769_000 + 70_650 * cost_steps + 3211 * cost_tiles_16x64 + 830_900 * cost_rounds_16x64_132 + 59_680 * cost_rounds_16x64_132 * cost_steps + 102 * cost_weight + 935 * cost_input + 8 * cost_outside_16x64 * cost_steps
-    cost_rounds_32x64_128 = cost_last_32x64 // 128
-    cost_shares_32x64_64 = cost_last_32x64 // 64
-    cost_block_p32x64_128_s2 = 3_483_000 + 31_200 * cost_steps + 6688 * cost_tiles_32x64 + 177 * cost_tiles_32x64 * cost_steps + 370_200 * cost_rounds_32x64_128 + 3929 * cost_rounds_32x64_128 * cost_steps + 21_510 * cost_shares_32x64_64 * cost_steps + 99 * cost_weight + 1099 * cost_input + 5 * cost_outside_32x64 * cost_steps
-    cost_block_p32x64_128 = 2_744_000 + 79_660 * cost_steps + 6515 * cost_tiles_32x64 + 42 * cost_tiles_32x64 * cost_steps + 75_000 * cost_rounds_32x64_132 * cost_steps + 76 * cost_weight + 250 * cost_input + 5 * cost_outside_32x64 * cost_steps
-    cost_rounds_64x64_130 = cost_last_64x64 // 130
-    cost_late_64x64_130_65 = cost_last_64x64 + 65
-    cost_late_64x64_130_65_wholes = cost_late_64x64_130_65 // 130
-    cost_block_p64x64_128_s2 = 4_217_000 + 42_240 * cost_steps + 322 * cost_tiles_64x64 * cost_steps + 1_121_000 * cost_rounds_64x64_130 + 34_420 * cost_rounds_64x64_130 * cost_steps + 29_740 * cost_late_64x64_130_65_wholes * cost_steps + 53 * cost_weight + 65 * cost_input
-    cost_block_p64x64_128 = 3_127_000 + 85_260 * cost_steps + 1427 * cost_tiles_64x64 + 112 * cost_tiles_64x64 * cost_steps + 150_900 * cost_rounds_64x64_132 + 105_600 * cost_rounds_64x64_132 * cost_steps + 39 * cost_weight + 1393 * cost_input + 241 * cost_output + 4 * cost_outside_64x64 * cost_steps
-    cost_block_p64x128_128_s2 = 4_894_000 + 46_000 * cost_steps + 244 * cost_tiles_64x128 * cost_steps + 988_000 * cost_rounds_64x128_130 + 62_500 * cost_rounds_64x128_130 * cost_steps + 37_590 * cost_late_64x128_130_65_wholes * cost_steps + 135 * cost_weight + 851 * cost_input + 200 * cost_output
-    cost_block_p128x64_128 = 3_443_000 + 104_100 * cost_steps + 4892 * cost_tiles_128x64 + 45 * cost_tiles_128x64 * cost_steps + 387_800 * cost_rounds_128x64_132 + 121_900 * cost_rounds_128x64_132 * cost_steps + 120 * cost_weight + 364 * cost_input
-    cost_block_p128x128_128 = 4_278_000 + 149_000 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 951_900 * cost_rounds_128x128_132 + 177_100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 222 * cost_input
-    cost_block_p128x192_128 = 4_437_000 + 250_500 * cost_steps + 238 * cost_tiles_128x192 * cost_steps + 2_480_000 * cost_rounds_128x192_132 + 267_300 * cost_rounds_128x192_132 * cost_steps + 101 * cost_weight + 297 * cost_input
-    cost_block_p192x128_128 = 4_302_000 + 252_100 * cost_steps + 258 * cost_tiles_192x128 * cost_steps + 825_800 * cost_rounds_192x128_132 + 270_800 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 246 * cost_input + 323 * cost_output
     measured_sizes = num_sms == 132 and K % 16 == 0 and grouping == 0 and M <= 4096 and N >= 896 and N <= 28_672 and K >= 896 and K <= 28_672
     few_rows = M <= 16 and grouping == 0 and N <= num_sms * 256
     rows_32 = M <= 32 and grouping == 0
     scales_fit = (scaling != 2 or M <= 16 or K <= 14_336)
     long_scales_fit = (scaling != 2 or K <= 20_480)
-    cost_fast_d8x8_pair_engine_fast_1 = (cost_fast_d8x8_pair <= cost_fast_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576)
-    cost_fast_d8x8_pair_engine_fast_2 = (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576)
-    cost_fast_d8x8_pair_engine_fast_3 = (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576)
-    cost_fast_d8x8_pair_engine_fast_4 = (cost_fast_d8x8_pair <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_fast_d8x8_pair_engine_fast_5 = (cost_fast_d8x8_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8x8_pair_engine_fast_6 = (cost_fast_d8x8_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8x8_pair_engine_fast_7 = (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8x8_pair_engine_fast_8 = (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8x8_pair_engine_fast_9 = (cost_fast_d8x8_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8x8_pair_engine_fast_10 = (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8x8_pair_engine_fast_11 = (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8x8_pair_engine_fast_12 = (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_s2_engine_fast_2 = (cost_fast_d8_s2 <= cost_fast_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576)
-    cost_fast_d8_s2_engine_fast_3 = (cost_fast_d8_s2 <= cost_fast_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576)
-    cost_fast_d8_s2_engine_fast_4 = (cost_fast_d8_s2 <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_fast_d8_s2_engine_fast_5 = (cost_fast_d8_s2 <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_s2_engine_fast_6 = (cost_fast_d8_s2 <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_s2_engine_fast_7 = (cost_fast_d8_s2 <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_s2_engine_fast_8 = (cost_fast_d8_s2 <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_s2_engine_fast_9 = (cost_fast_d8_s2 <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_s2_engine_fast_10 = (cost_fast_d8_s2 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_s2_engine_fast_11 = (cost_fast_d8_s2 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_s2_engine_fast_12 = (cost_fast_d8_s2 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_s1_pair_engine_fast_3 = (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576)
-    cost_fast_d8_s1_pair_engine_fast_4 = (cost_fast_d8_s1_pair <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_fast_d8_s1_pair_engine_fast_5 = (cost_fast_d8_s1_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_s1_pair_engine_fast_6 = (cost_fast_d8_s1_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_s1_pair_engine_fast_7 = (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_s1_pair_engine_fast_8 = (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_s1_pair_engine_fast_9 = (cost_fast_d8_s1_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_s1_pair_engine_fast_10 = (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_s1_pair_engine_fast_11 = (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_s1_pair_engine_fast_12 = (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_s2_pair_engine_fast_4 = (cost_fast_d8_s2_pair <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_fast_d8_s2_pair_engine_fast_5 = (cost_fast_d8_s2_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_s2_pair_engine_fast_6 = (cost_fast_d8_s2_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_s2_pair_engine_fast_7 = (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_s2_pair_engine_fast_8 = (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_s2_pair_engine_fast_9 = (cost_fast_d8_s2_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_s2_pair_engine_fast_10 = (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_s2_pair_engine_fast_11 = (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_s2_pair_engine_fast_12 = (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_wide_pair_engine_fast_5 = (cost_fast_d8_wide_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_wide_pair_engine_fast_6 = (cost_fast_d8_wide_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_wide_pair_engine_fast_7 = (cost_fast_d8_wide_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_wide_pair_engine_fast_8 = (cost_fast_d8_wide_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_wide_pair_engine_fast_9 = (cost_fast_d8_wide_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_wide_pair_engine_fast_10 = (cost_fast_d8_wide_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_wide_pair_engine_fast_11 = (cost_fast_d8_wide_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_wide_pair_engine_fast_12 = (cost_fast_d8_wide_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s1_engine_fast_6 = (cost_fast_d16_s1 <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d16_s1_engine_fast_7 = (cost_fast_d16_s1 <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d16_s1_engine_fast_8 = (cost_fast_d16_s1 <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d16_s1_engine_fast_9 = (cost_fast_d16_s1 <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s1_engine_fast_10 = (cost_fast_d16_s1 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s1_engine_fast_11 = (cost_fast_d16_s1 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s1_engine_fast_12 = (cost_fast_d16_s1 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s2_engine_fast_7 = (cost_fast_d16_s2 <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d16_s2_engine_fast_8 = (cost_fast_d16_s2 <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d16_s2_engine_fast_9 = (cost_fast_d16_s2 <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s2_engine_fast_10 = (cost_fast_d16_s2 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s2_engine_fast_11 = (cost_fast_d16_s2 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s2_engine_fast_12 = (cost_fast_d16_s2 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s1_pair_engine_fast_8 = (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d16_s1_pair_engine_fast_9 = (cost_fast_d16_s1_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s1_pair_engine_fast_10 = (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s1_pair_engine_fast_11 = (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s1_pair_engine_fast_12 = (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s2_pair_engine_fast_9 = (cost_fast_d16_s2_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s2_pair_engine_fast_10 = (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s2_pair_engine_fast_11 = (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s2_pair_engine_fast_12 = (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d32_s2_engine_fast_10 = (cost_fast_d32_s2 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d32_s2_engine_fast_11 = (cost_fast_d32_s2 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d32_s2_engine_fast_12 = (cost_fast_d32_s2 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d32_s1_pair_engine_fast_11 = (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d32_s1_pair_engine_fast_12 = (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d32_s2_pair_engine_fast_12 = (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8x8_pair_engine_row_1 = (cost_row_d8x8_pair <= cost_row_d8_s1 or M > 8 or N > num_sms * 256 or ((K + 127) // 128) * 96 > 24_576)
-    cost_row_d8x8_pair_engine_row_2 = (cost_row_d8x8_pair <= cost_row_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576)
-    cost_row_d8x8_pair_engine_row_3 = (cost_row_d8x8_pair <= cost_row_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576)
-    cost_row_d8x8_pair_engine_row_4 = (cost_row_d8x8_pair <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8x8_pair_engine_row_5 = (cost_row_d8x8_pair <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8x8_pair_engine_row_6 = (cost_row_d8x8_pair <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8x8_pair_engine_row_7 = (cost_row_d8x8_pair <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8x8_pair_engine_row_8 = (cost_row_d8x8_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8x8_pair_engine_row_9 = (cost_row_d8x8_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8x8_pair_engine_row_10 = (cost_row_d8x8_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8x8_pair_engine_row_11 = (cost_row_d8x8_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8x8_pair_engine_row_12 = (cost_row_d8x8_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8x8_pair_engine_row_13 = (cost_row_d8x8_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s1_engine_row_2 = (cost_row_d8_s1 <= cost_row_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576)
-    cost_row_d8_s1_engine_row_3 = (cost_row_d8_s1 <= cost_row_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576)
-    cost_row_d8_s1_engine_row_4 = (cost_row_d8_s1 <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s1_engine_row_5 = (cost_row_d8_s1 <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8_s1_engine_row_6 = (cost_row_d8_s1 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s1_engine_row_7 = (cost_row_d8_s1 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8_s1_engine_row_8 = (cost_row_d8_s1 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s1_engine_row_9 = (cost_row_d8_s1 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s1_engine_row_10 = (cost_row_d8_s1 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8_s1_engine_row_11 = (cost_row_d8_s1 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s1_engine_row_12 = (cost_row_d8_s1 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8_s1_engine_row_13 = (cost_row_d8_s1 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s2_engine_row_3 = (cost_row_d8_s2 <= cost_row_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576)
-    cost_row_d8_s2_engine_row_4 = (cost_row_d8_s2 <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s2_engine_row_5 = (cost_row_d8_s2 <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8_s2_engine_row_6 = (cost_row_d8_s2 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s2_engine_row_7 = (cost_row_d8_s2 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8_s2_engine_row_8 = (cost_row_d8_s2 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s2_engine_row_9 = (cost_row_d8_s2 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s2_engine_row_10 = (cost_row_d8_s2 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8_s2_engine_row_11 = (cost_row_d8_s2 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s2_engine_row_12 = (cost_row_d8_s2 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8_s2_engine_row_13 = (cost_row_d8_s2 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s1_pair_engine_row_4 = (cost_row_d8_s1_pair <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s1_pair_engine_row_5 = (cost_row_d8_s1_pair <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8_s1_pair_engine_row_6 = (cost_row_d8_s1_pair <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s1_pair_engine_row_7 = (cost_row_d8_s1_pair <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8_s1_pair_engine_row_8 = (cost_row_d8_s1_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s1_pair_engine_row_9 = (cost_row_d8_s1_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s1_pair_engine_row_10 = (cost_row_d8_s1_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8_s1_pair_engine_row_11 = (cost_row_d8_s1_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s1_pair_engine_row_12 = (cost_row_d8_s1_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8_s1_pair_engine_row_13 = (cost_row_d8_s1_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s1_engine_row_5 = (cost_row_d16_s1 <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d16_s1_engine_row_6 = (cost_row_d16_s1 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d16_s1_engine_row_7 = (cost_row_d16_s1 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d16_s1_engine_row_8 = (cost_row_d16_s1 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d16_s1_engine_row_9 = (cost_row_d16_s1 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s1_engine_row_10 = (cost_row_d16_s1 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s1_engine_row_11 = (cost_row_d16_s1 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s1_engine_row_12 = (cost_row_d16_s1 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s1_engine_row_13 = (cost_row_d16_s1 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s2_engine_row_6 = (cost_row_d16_s2 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d16_s2_engine_row_7 = (cost_row_d16_s2 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d16_s2_engine_row_8 = (cost_row_d16_s2 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d16_s2_engine_row_9 = (cost_row_d16_s2 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s2_engine_row_10 = (cost_row_d16_s2 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s2_engine_row_11 = (cost_row_d16_s2 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s2_engine_row_12 = (cost_row_d16_s2 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s2_engine_row_13 = (cost_row_d16_s2 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s1_pair_engine_row_7 = (cost_row_d16_s1_pair <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d16_s1_pair_engine_row_8 = (cost_row_d16_s1_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d16_s1_pair_engine_row_9 = (cost_row_d16_s1_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s1_pair_engine_row_10 = (cost_row_d16_s1_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s1_pair_engine_row_11 = (cost_row_d16_s1_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s1_pair_engine_row_12 = (cost_row_d16_s1_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s1_pair_engine_row_13 = (cost_row_d16_s1_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s2_pair_engine_row_8 = (cost_row_d16_s2_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d16_s2_pair_engine_row_9 = (cost_row_d16_s2_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s2_pair_engine_row_10 = (cost_row_d16_s2_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s2_pair_engine_row_11 = (cost_row_d16_s2_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s2_pair_engine_row_12 = (cost_row_d16_s2_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s2_pair_engine_row_13 = (cost_row_d16_s2_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_wide_pair_engine_row_9 = (cost_row_d16_wide_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_wide_pair_engine_row_10 = (cost_row_d16_wide_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_wide_pair_engine_row_11 = (cost_row_d16_wide_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_wide_pair_engine_row_12 = (cost_row_d16_wide_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_wide_pair_engine_row_13 = (cost_row_d16_wide_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d32_s1_engine_row_10 = (cost_row_d32_s1 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d32_s1_engine_row_11 = (cost_row_d32_s1 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d32_s1_engine_row_12 = (cost_row_d32_s1 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d32_s1_engine_row_13 = (cost_row_d32_s1 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d32_s2_engine_row_11 = (cost_row_d32_s2 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d32_s2_engine_row_12 = (cost_row_d32_s2 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d32_s2_engine_row_13 = (cost_row_d32_s2 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d32_s1_pair_engine_row_12 = (cost_row_d32_s1_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d32_s1_pair_engine_row_13 = (cost_row_d32_s1_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d32_s2_pair_engine_row_13 = (cost_row_d32_s2_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8x8_pair_engine_block_1 = (cost_block_d8x8_pair <= cost_block_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576)
-    cost_block_d8x8_pair_engine_block_2 = (cost_block_d8x8_pair <= cost_block_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576)
-    cost_block_d8x8_pair_engine_block_3 = (cost_block_d8x8_pair <= cost_block_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576)
-    cost_block_d8x8_pair_engine_block_4 = (cost_block_d8x8_pair <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_block_d8x8_pair_engine_block_5 = (cost_block_d8x8_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8x8_pair_engine_block_6 = (cost_block_d8x8_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8x8_pair_engine_block_7 = (cost_block_d8x8_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8x8_pair_engine_block_8 = (cost_block_d8x8_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8x8_pair_engine_block_9 = (cost_block_d8x8_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8x8_pair_engine_block_10 = (cost_block_d8x8_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d8x8_pair_engine_block_11 = (cost_block_d8x8_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8x8_pair_engine_block_12 = (cost_block_d8x8_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s2_engine_block_2 = (cost_block_d8_s2 <= cost_block_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576)
-    cost_block_d8_s2_engine_block_3 = (cost_block_d8_s2 <= cost_block_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576)
-    cost_block_d8_s2_engine_block_4 = (cost_block_d8_s2 <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_block_d8_s2_engine_block_5 = (cost_block_d8_s2 <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_s2_engine_block_6 = (cost_block_d8_s2 <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_s2_engine_block_7 = (cost_block_d8_s2 <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_s2_engine_block_8 = (cost_block_d8_s2 <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_s2_engine_block_9 = (cost_block_d8_s2 <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s2_engine_block_10 = (cost_block_d8_s2 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d8_s2_engine_block_11 = (cost_block_d8_s2 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s2_engine_block_12 = (cost_block_d8_s2 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s1_pair_engine_block_3 = (cost_block_d8_s1_pair <= cost_block_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576)
-    cost_block_d8_s1_pair_engine_block_4 = (cost_block_d8_s1_pair <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_block_d8_s1_pair_engine_block_5 = (cost_block_d8_s1_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_s1_pair_engine_block_6 = (cost_block_d8_s1_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_s1_pair_engine_block_7 = (cost_block_d8_s1_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_s1_pair_engine_block_8 = (cost_block_d8_s1_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_s1_pair_engine_block_9 = (cost_block_d8_s1_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s1_pair_engine_block_10 = (cost_block_d8_s1_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d8_s1_pair_engine_block_11 = (cost_block_d8_s1_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s1_pair_engine_block_12 = (cost_block_d8_s1_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s2_pair_engine_block_4 = (cost_block_d8_s2_pair <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_block_d8_s2_pair_engine_block_5 = (cost_block_d8_s2_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_s2_pair_engine_block_6 = (cost_block_d8_s2_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_s2_pair_engine_block_7 = (cost_block_d8_s2_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_s2_pair_engine_block_8 = (cost_block_d8_s2_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_s2_pair_engine_block_9 = (cost_block_d8_s2_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s2_pair_engine_block_10 = (cost_block_d8_s2_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d8_s2_pair_engine_block_11 = (cost_block_d8_s2_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s2_pair_engine_block_12 = (cost_block_d8_s2_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_wide_pair_engine_block_5 = (cost_block_d8_wide_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_wide_pair_engine_block_6 = (cost_block_d8_wide_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_wide_pair_engine_block_7 = (cost_block_d8_wide_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_wide_pair_engine_block_8 = (cost_block_d8_wide_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_wide_pair_engine_block_9 = (cost_block_d8_wide_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_wide_pair_engine_block_10 = (cost_block_d8_wide_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d8_wide_pair_engine_block_11 = (cost_block_d8_wide_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_wide_pair_engine_block_12 = (cost_block_d8_wide_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s1_engine_block_6 = (cost_block_d16_s1 <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d16_s1_engine_block_7 = (cost_block_d16_s1 <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d16_s1_engine_block_8 = (cost_block_d16_s1 <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d16_s1_engine_block_9 = (cost_block_d16_s1 <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s1_engine_block_10 = (cost_block_d16_s1 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d16_s1_engine_block_11 = (cost_block_d16_s1 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s1_engine_block_12 = (cost_block_d16_s1 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s2_engine_block_7 = (cost_block_d16_s2 <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d16_s2_engine_block_8 = (cost_block_d16_s2 <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d16_s2_engine_block_9 = (cost_block_d16_s2 <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s2_engine_block_10 = (cost_block_d16_s2 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d16_s2_engine_block_11 = (cost_block_d16_s2 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s2_engine_block_12 = (cost_block_d16_s2 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s1_pair_engine_block_8 = (cost_block_d16_s1_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d16_s1_pair_engine_block_9 = (cost_block_d16_s1_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s1_pair_engine_block_10 = (cost_block_d16_s1_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d16_s1_pair_engine_block_11 = (cost_block_d16_s1_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s1_pair_engine_block_12 = (cost_block_d16_s1_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s2_pair_engine_block_9 = (cost_block_d16_s2_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s2_pair_engine_block_10 = (cost_block_d16_s2_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d16_s2_pair_engine_block_11 = (cost_block_d16_s2_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s2_pair_engine_block_12 = (cost_block_d16_s2_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d32_s1_engine_block_10 = (cost_block_d32_s1 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d32_s1_engine_block_11 = (cost_block_d32_s1 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d32_s1_engine_block_12 = (cost_block_d32_s1 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d32_s2_engine_block_11 = (cost_block_d32_s2 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d32_s2_engine_block_12 = (cost_block_d32_s2 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d32_s1_pair_engine_block_12 = (cost_block_d32_s1_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
     # measured
     if arch in ("sm90", ):
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 8 and ((K + 127) // 128) * M * 132 + ((K + 127) // 128) * 16 + 2112 <= 43_008 and N <= num_sms * 256 and cost_fast_d8x8_pair_engine_fast_1 and cost_fast_d8x8_pair_engine_fast_2 and cost_fast_d8x8_pair_engine_fast_3 and cost_fast_d8x8_pair_engine_fast_4 and cost_fast_d8x8_pair_engine_fast_5 and cost_fast_d8x8_pair_engine_fast_6 and cost_fast_d8x8_pair_engine_fast_7 and cost_fast_d8x8_pair_engine_fast_8 and cost_fast_d8x8_pair_engine_fast_9 and cost_fast_d8x8_pair_engine_fast_10 and cost_fast_d8x8_pair_engine_fast_11 and cost_fast_d8x8_pair_engine_fast_12 and cost_fast_d8x8_pair <= cost_fast_f16x64_128 and cost_fast_d8x8_pair <= cost_fast_f32x64_128_s2 and cost_fast_d8x8_pair <= cost_fast_f64x64_128_s2 and cost_fast_d8x8_pair <= cost_fast_f64x64_128 and cost_fast_d8x8_pair <= cost_fast_f128x64_128_s2 and cost_fast_d8x8_pair <= cost_fast_f128x64_128 and cost_fast_d8x8_pair <= cost_fast_f128x128_128_team and cost_fast_d8x8_pair <= cost_fast_f128x128_128 and cost_fast_d8x8_pair <= cost_fast_f192x128_128 and cost_fast_d8x8_pair <= cost_fast_f256x128_128:  # engine-fast-d8x8-pair
-            return 0, 4
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 8 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 40 <= 24_576 and cost_fast_d8_s2_engine_fast_2 and cost_fast_d8_s2_engine_fast_3 and cost_fast_d8_s2_engine_fast_4 and cost_fast_d8_s2_engine_fast_5 and cost_fast_d8_s2_engine_fast_6 and cost_fast_d8_s2_engine_fast_7 and cost_fast_d8_s2_engine_fast_8 and cost_fast_d8_s2_engine_fast_9 and cost_fast_d8_s2_engine_fast_10 and cost_fast_d8_s2_engine_fast_11 and cost_fast_d8_s2_engine_fast_12 and cost_fast_d8_s2 <= cost_fast_f16x64_128 and cost_fast_d8_s2 <= cost_fast_f32x64_128_s2 and cost_fast_d8_s2 <= cost_fast_f64x64_128_s2 and cost_fast_d8_s2 <= cost_fast_f64x64_128 and cost_fast_d8_s2 <= cost_fast_f128x64_128_s2 and cost_fast_d8_s2 <= cost_fast_f128x64_128 and cost_fast_d8_s2 <= cost_fast_f128x128_128_team and cost_fast_d8_s2 <= cost_fast_f128x128_128 and cost_fast_d8_s2 <= cost_fast_f192x128_128 and cost_fast_d8_s2 <= cost_fast_f256x128_128:  # engine-fast-d8-s2
-            return 0, 5
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 8 and N <= num_sms * 512 and ((K + 127) // 128) * 96 <= 24_576 and cost_fast_d8_s1_pair_engine_fast_3 and cost_fast_d8_s1_pair_engine_fast_4 and cost_fast_d8_s1_pair_engine_fast_5 and cost_fast_d8_s1_pair_engine_fast_6 and cost_fast_d8_s1_pair_engine_fast_7 and cost_fast_d8_s1_pair_engine_fast_8 and cost_fast_d8_s1_pair_engine_fast_9 and cost_fast_d8_s1_pair_engine_fast_10 and cost_fast_d8_s1_pair_engine_fast_11 and cost_fast_d8_s1_pair_engine_fast_12 and cost_fast_d8_s1_pair <= cost_fast_f16x64_128 and cost_fast_d8_s1_pair <= cost_fast_f32x64_128_s2 and cost_fast_d8_s1_pair <= cost_fast_f64x64_128_s2 and cost_fast_d8_s1_pair <= cost_fast_f64x64_128 and cost_fast_d8_s1_pair <= cost_fast_f128x64_128_s2 and cost_fast_d8_s1_pair <= cost_fast_f128x64_128 and cost_fast_d8_s1_pair <= cost_fast_f128x128_128_team and cost_fast_d8_s1_pair <= cost_fast_f128x128_128 and cost_fast_d8_s1_pair <= cost_fast_f192x128_128 and cost_fast_d8_s1_pair <= cost_fast_f256x128_128:  # engine-fast-d8-s1-pair
-            return 0, 6
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 8 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 40 <= 24_576 and cost_fast_d8_s2_pair_engine_fast_4 and cost_fast_d8_s2_pair_engine_fast_5 and cost_fast_d8_s2_pair_engine_fast_6 and cost_fast_d8_s2_pair_engine_fast_7 and cost_fast_d8_s2_pair_engine_fast_8 and cost_fast_d8_s2_pair_engine_fast_9 and cost_fast_d8_s2_pair_engine_fast_10 and cost_fast_d8_s2_pair_engine_fast_11 and cost_fast_d8_s2_pair_engine_fast_12 and cost_fast_d8_s2_pair <= cost_fast_f16x64_128 and cost_fast_d8_s2_pair <= cost_fast_f32x64_128_s2 and cost_fast_d8_s2_pair <= cost_fast_f64x64_128_s2 and cost_fast_d8_s2_pair <= cost_fast_f64x64_128 and cost_fast_d8_s2_pair <= cost_fast_f128x64_128_s2 and cost_fast_d8_s2_pair <= cost_fast_f128x64_128 and cost_fast_d8_s2_pair <= cost_fast_f128x128_128_team and cost_fast_d8_s2_pair <= cost_fast_f128x128_128 and cost_fast_d8_s2_pair <= cost_fast_f192x128_128 and cost_fast_d8_s2_pair <= cost_fast_f256x128_128:  # engine-fast-d8-s2-pair
-            return 0, 7
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 8 and N <= num_sms * 1024 and ((K + 127) // 128) * 96 <= 24_576 and cost_fast_d8_wide_pair_engine_fast_5 and cost_fast_d8_wide_pair_engine_fast_6 and cost_fast_d8_wide_pair_engine_fast_7 and cost_fast_d8_wide_pair_engine_fast_8 and cost_fast_d8_wide_pair_engine_fast_9 and cost_fast_d8_wide_pair_engine_fast_10 and cost_fast_d8_wide_pair_engine_fast_11 and cost_fast_d8_wide_pair_engine_fast_12 and cost_fast_d8_wide_pair <= cost_fast_f16x64_128 and cost_fast_d8_wide_pair <= cost_fast_f32x64_128_s2 and cost_fast_d8_wide_pair <= cost_fast_f64x64_128_s2 and cost_fast_d8_wide_pair <= cost_fast_f64x64_128 and cost_fast_d8_wide_pair <= cost_fast_f128x64_128_s2 and cost_fast_d8_wide_pair <= cost_fast_f128x64_128 and cost_fast_d8_wide_pair <= cost_fast_f128x128_128_team and cost_fast_d8_wide_pair <= cost_fast_f128x128_128 and cost_fast_d8_wide_pair <= cost_fast_f192x128_128 and cost_fast_d8_wide_pair <= cost_fast_f256x128_128:  # engine-fast-d8-wide-pair
-            return 0, 8
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 16 and N <= num_sms * 256 and ((K + 127) // 128) * 128 <= 24_576 and cost_fast_d16_s1_engine_fast_6 and cost_fast_d16_s1_engine_fast_7 and cost_fast_d16_s1_engine_fast_8 and cost_fast_d16_s1_engine_fast_9 and cost_fast_d16_s1_engine_fast_10 and cost_fast_d16_s1_engine_fast_11 and cost_fast_d16_s1_engine_fast_12 and cost_fast_d16_s1 <= cost_fast_f16x64_128 and cost_fast_d16_s1 <= cost_fast_f32x64_128_s2 and cost_fast_d16_s1 <= cost_fast_f64x64_128_s2 and cost_fast_d16_s1 <= cost_fast_f64x64_128 and cost_fast_d16_s1 <= cost_fast_f128x64_128_s2 and cost_fast_d16_s1 <= cost_fast_f128x64_128 and cost_fast_d16_s1 <= cost_fast_f128x128_128_team and cost_fast_d16_s1 <= cost_fast_f128x128_128 and cost_fast_d16_s1 <= cost_fast_f192x128_128 and cost_fast_d16_s1 <= cost_fast_f256x128_128:  # engine-fast-d16-s1
-            return 0, 9
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 16 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 72 <= 24_576 and cost_fast_d16_s2_engine_fast_7 and cost_fast_d16_s2_engine_fast_8 and cost_fast_d16_s2_engine_fast_9 and cost_fast_d16_s2_engine_fast_10 and cost_fast_d16_s2_engine_fast_11 and cost_fast_d16_s2_engine_fast_12 and cost_fast_d16_s2 <= cost_fast_f16x64_128 and cost_fast_d16_s2 <= cost_fast_f32x64_128_s2 and cost_fast_d16_s2 <= cost_fast_f64x64_128_s2 and cost_fast_d16_s2 <= cost_fast_f64x64_128 and cost_fast_d16_s2 <= cost_fast_f128x64_128_s2 and cost_fast_d16_s2 <= cost_fast_f128x64_128 and cost_fast_d16_s2 <= cost_fast_f128x128_128_team and cost_fast_d16_s2 <= cost_fast_f128x128_128 and cost_fast_d16_s2 <= cost_fast_f192x128_128 and cost_fast_d16_s2 <= cost_fast_f256x128_128:  # engine-fast-d16-s2
-            return 0, 10
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 16 and N <= num_sms * 512 and ((K + 127) // 128) * 128 <= 24_576 and cost_fast_d16_s1_pair_engine_fast_8 and cost_fast_d16_s1_pair_engine_fast_9 and cost_fast_d16_s1_pair_engine_fast_10 and cost_fast_d16_s1_pair_engine_fast_11 and cost_fast_d16_s1_pair_engine_fast_12 and cost_fast_d16_s1_pair <= cost_fast_f16x64_128 and cost_fast_d16_s1_pair <= cost_fast_f32x64_128_s2 and cost_fast_d16_s1_pair <= cost_fast_f64x64_128_s2 and cost_fast_d16_s1_pair <= cost_fast_f64x64_128 and cost_fast_d16_s1_pair <= cost_fast_f128x64_128_s2 and cost_fast_d16_s1_pair <= cost_fast_f128x64_128 and cost_fast_d16_s1_pair <= cost_fast_f128x128_128_team and cost_fast_d16_s1_pair <= cost_fast_f128x128_128 and cost_fast_d16_s1_pair <= cost_fast_f192x128_128 and cost_fast_d16_s1_pair <= cost_fast_f256x128_128:  # engine-fast-d16-s1-pair
-            return 0, 11
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 16 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 72 <= 24_576 and cost_fast_d16_s2_pair_engine_fast_9 and cost_fast_d16_s2_pair_engine_fast_10 and cost_fast_d16_s2_pair_engine_fast_11 and cost_fast_d16_s2_pair_engine_fast_12 and cost_fast_d16_s2_pair <= cost_fast_f16x64_128 and cost_fast_d16_s2_pair <= cost_fast_f32x64_128_s2 and cost_fast_d16_s2_pair <= cost_fast_f64x64_128_s2 and cost_fast_d16_s2_pair <= cost_fast_f64x64_128 and cost_fast_d16_s2_pair <= cost_fast_f128x64_128_s2 and cost_fast_d16_s2_pair <= cost_fast_f128x64_128 and cost_fast_d16_s2_pair <= cost_fast_f128x128_128_team and cost_fast_d16_s2_pair <= cost_fast_f128x128_128 and cost_fast_d16_s2_pair <= cost_fast_f192x128_128 and cost_fast_d16_s2_pair <= cost_fast_f256x128_128:  # engine-fast-d16-s2-pair
-            return 0, 12
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 32 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 136 <= 24_576 and cost_fast_d32_s2_engine_fast_10 and cost_fast_d32_s2_engine_fast_11 and cost_fast_d32_s2_engine_fast_12 and cost_fast_d32_s2 <= cost_fast_f16x64_128 and cost_fast_d32_s2 <= cost_fast_f32x64_128_s2 and cost_fast_d32_s2 <= cost_fast_f64x64_128_s2 and cost_fast_d32_s2 <= cost_fast_f64x64_128 and cost_fast_d32_s2 <= cost_fast_f128x64_128_s2 and cost_fast_d32_s2 <= cost_fast_f128x64_128 and cost_fast_d32_s2 <= cost_fast_f128x128_128_team and cost_fast_d32_s2 <= cost_fast_f128x128_128 and cost_fast_d32_s2 <= cost_fast_f192x128_128 and cost_fast_d32_s2 <= cost_fast_f256x128_128:  # engine-fast-d32-s2
-            return 0, 13
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 32 and N <= num_sms * 512 and ((K + 127) // 128) * 192 <= 24_576 and cost_fast_d32_s1_pair_engine_fast_11 and cost_fast_d32_s1_pair_engine_fast_12 and cost_fast_d32_s1_pair <= cost_fast_f16x64_128 and cost_fast_d32_s1_pair <= cost_fast_f32x64_128_s2 and cost_fast_d32_s1_pair <= cost_fast_f64x64_128_s2 and cost_fast_d32_s1_pair <= cost_fast_f64x64_128 and cost_fast_d32_s1_pair <= cost_fast_f128x64_128_s2 and cost_fast_d32_s1_pair <= cost_fast_f128x64_128 and cost_fast_d32_s1_pair <= cost_fast_f128x128_128_team and cost_fast_d32_s1_pair <= cost_fast_f128x128_128 and cost_fast_d32_s1_pair <= cost_fast_f192x128_128 and cost_fast_d32_s1_pair <= cost_fast_f256x128_128:  # engine-fast-d32-s1-pair
-            return 0, 14
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 32 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 136 <= 24_576 and cost_fast_d32_s2_pair_engine_fast_12 and cost_fast_d32_s2_pair <= cost_fast_f16x64_128 and cost_fast_d32_s2_pair <= cost_fast_f32x64_128_s2 and cost_fast_d32_s2_pair <= cost_fast_f64x64_128_s2 and cost_fast_d32_s2_pair <= cost_fast_f64x64_128 and cost_fast_d32_s2_pair <= cost_fast_f128x64_128_s2 and cost_fast_d32_s2_pair <= cost_fast_f128x64_128 and cost_fast_d32_s2_pair <= cost_fast_f128x128_128_team and cost_fast_d32_s2_pair <= cost_fast_f128x128_128 and cost_fast_d32_s2_pair <= cost_fast_f192x128_128 and cost_fast_d32_s2_pair <= cost_fast_f256x128_128:  # engine-fast-d32-s2-pair
-            return 0, 15
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 32 and N <= num_sms * 1024 and ((K + 127) // 128) * 192 <= 24_576 and cost_fast_d32_wide_pair <= cost_fast_f16x64_128 and cost_fast_d32_wide_pair <= cost_fast_f32x64_128_s2 and cost_fast_d32_wide_pair <= cost_fast_f64x64_128_s2 and cost_fast_d32_wide_pair <= cost_fast_f64x64_128 and cost_fast_d32_wide_pair <= cost_fast_f128x64_128_s2 and cost_fast_d32_wide_pair <= cost_fast_f128x64_128 and cost_fast_d32_wide_pair <= cost_fast_f128x128_128_team and cost_fast_d32_wide_pair <= cost_fast_f128x128_128 and cost_fast_d32_wide_pair <= cost_fast_f192x128_128 and cost_fast_d32_wide_pair <= cost_fast_f256x128_128:  # engine-fast-d32-wide-pair
-            return 0, 16
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f16x64_128 <= cost_fast_f32x64_128_s2 and cost_fast_f16x64_128 <= cost_fast_f64x64_128_s2 and cost_fast_f16x64_128 <= cost_fast_f64x64_128 and cost_fast_f16x64_128 <= cost_fast_f128x64_128_s2 and cost_fast_f16x64_128 <= cost_fast_f128x64_128 and cost_fast_f16x64_128 <= cost_fast_f128x128_128_team and cost_fast_f16x64_128 <= cost_fast_f128x128_128 and cost_fast_f16x64_128 <= cost_fast_f192x128_128 and cost_fast_f16x64_128 <= cost_fast_f256x128_128:  # engine-fast-f16x64-128
-            return 2, 17
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 and cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 and cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 and cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128:  # engine-fast-f32x64-128-s2
-            return 2, 18
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 and cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 and cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128:  # engine-fast-f64x64-128-s2
-            return 2, 19
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 and cost_fast_f64x64_128 <= cost_fast_f128x64_128 and cost_fast_f64x64_128 <= cost_fast_f128x128_128_team and cost_fast_f64x64_128 <= cost_fast_f128x128_128 and cost_fast_f64x64_128 <= cost_fast_f192x128_128 and cost_fast_f64x64_128 <= cost_fast_f256x128_128:  # engine-fast-f64x64-128
-            return 2, 20
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128:  # engine-fast-f128x64-128-s2
-            return 2, 21
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f128x64_128 <= cost_fast_f128x128_128_team and cost_fast_f128x64_128 <= cost_fast_f128x128_128 and cost_fast_f128x64_128 <= cost_fast_f192x128_128 and cost_fast_f128x64_128 <= cost_fast_f256x128_128:  # engine-fast-f128x64-128
-            return 2, 22
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f128x128_128_team <= cost_fast_f128x128_128 and cost_fast_f128x128_128_team <= cost_fast_f192x128_128 and cost_fast_f128x128_128_team <= cost_fast_f256x128_128:  # engine-fast-f128x128-128-team
-            return 2, 23
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f128x128_128 <= cost_fast_f192x128_128 and cost_fast_f128x128_128 <= cost_fast_f256x128_128:  # engine-fast-f128x128-128
-            return 2, 24
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f192x128_128 <= cost_fast_f256x128_128:  # engine-fast-f192x128-128
-            return 2, 25
-        if measured_sizes and accumulation == 1 and scaling != 2:  # engine-fast-f256x128-128
-            return 2, 26
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 8 and ((K + 127) // 128) * M * 132 + ((K + 127) // 128) * 16 + 2112 <= 43_008 and N <= num_sms * 256 and cost_row_d8x8_pair_engine_row_1 and cost_row_d8x8_pair_engine_row_2 and cost_row_d8x8_pair_engine_row_3 and cost_row_d8x8_pair_engine_row_4 and cost_row_d8x8_pair_engine_row_5 and cost_row_d8x8_pair_engine_row_6 and cost_row_d8x8_pair_engine_row_7 and cost_row_d8x8_pair_engine_row_8 and cost_row_d8x8_pair_engine_row_9 and cost_row_d8x8_pair_engine_row_10 and cost_row_d8x8_pair_engine_row_11 and cost_row_d8x8_pair_engine_row_12 and cost_row_d8x8_pair_engine_row_13 and cost_row_d8x8_pair <= cost_row_p32x64_128_s2 and cost_row_d8x8_pair <= cost_row_p32x64_128 and cost_row_d8x8_pair <= cost_row_p64x64_128_s2 and cost_row_d8x8_pair <= cost_row_p64x64_128 and cost_row_d8x8_pair <= cost_row_p64x128_128_s2 and cost_row_d8x8_pair <= cost_row_p128x64_128 and cost_row_d8x8_pair <= cost_row_p128x128_128 and cost_row_d8x8_pair <= cost_row_p128x192_128 and cost_row_d8x8_pair <= cost_row_p192x128_128:  # engine-row-d8x8-pair
-            return 0, 27
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 8 and N <= num_sms * 256 and ((K + 127) // 128) * 96 <= 24_576 and cost_row_d8_s1_engine_row_2 and cost_row_d8_s1_engine_row_3 and cost_row_d8_s1_engine_row_4 and cost_row_d8_s1_engine_row_5 and cost_row_d8_s1_engine_row_6 and cost_row_d8_s1_engine_row_7 and cost_row_d8_s1_engine_row_8 and cost_row_d8_s1_engine_row_9 and cost_row_d8_s1_engine_row_10 and cost_row_d8_s1_engine_row_11 and cost_row_d8_s1_engine_row_12 and cost_row_d8_s1_engine_row_13 and cost_row_d8_s1 <= cost_row_p32x64_128_s2 and cost_row_d8_s1 <= cost_row_p32x64_128 and cost_row_d8_s1 <= cost_row_p64x64_128_s2 and cost_row_d8_s1 <= cost_row_p64x64_128 and cost_row_d8_s1 <= cost_row_p64x128_128_s2 and cost_row_d8_s1 <= cost_row_p128x64_128 and cost_row_d8_s1 <= cost_row_p128x128_128 and cost_row_d8_s1 <= cost_row_p128x192_128 and cost_row_d8_s1 <= cost_row_p192x128_128:  # engine-row-d8-s1
-            return 0, 28
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 8 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 40 <= 24_576 and cost_row_d8_s2_engine_row_3 and cost_row_d8_s2_engine_row_4 and cost_row_d8_s2_engine_row_5 and cost_row_d8_s2_engine_row_6 and cost_row_d8_s2_engine_row_7 and cost_row_d8_s2_engine_row_8 and cost_row_d8_s2_engine_row_9 and cost_row_d8_s2_engine_row_10 and cost_row_d8_s2_engine_row_11 and cost_row_d8_s2_engine_row_12 and cost_row_d8_s2_engine_row_13 and cost_row_d8_s2 <= cost_row_p32x64_128_s2 and cost_row_d8_s2 <= cost_row_p32x64_128 and cost_row_d8_s2 <= cost_row_p64x64_128_s2 and cost_row_d8_s2 <= cost_row_p64x64_128 and cost_row_d8_s2 <= cost_row_p64x128_128_s2 and cost_row_d8_s2 <= cost_row_p128x64_128 and cost_row_d8_s2 <= cost_row_p128x128_128 and cost_row_d8_s2 <= cost_row_p128x192_128 and cost_row_d8_s2 <= cost_row_p192x128_128:  # engine-row-d8-s2
-            return 0, 29
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 8 and N <= num_sms * 512 and ((K + 127) // 128) * 96 <= 24_576 and cost_row_d8_s1_pair_engine_row_4 and cost_row_d8_s1_pair_engine_row_5 and cost_row_d8_s1_pair_engine_row_6 and cost_row_d8_s1_pair_engine_row_7 and cost_row_d8_s1_pair_engine_row_8 and cost_row_d8_s1_pair_engine_row_9 and cost_row_d8_s1_pair_engine_row_10 and cost_row_d8_s1_pair_engine_row_11 and cost_row_d8_s1_pair_engine_row_12 and cost_row_d8_s1_pair_engine_row_13 and cost_row_d8_s1_pair <= cost_row_p32x64_128_s2 and cost_row_d8_s1_pair <= cost_row_p32x64_128 and cost_row_d8_s1_pair <= cost_row_p64x64_128_s2 and cost_row_d8_s1_pair <= cost_row_p64x64_128 and cost_row_d8_s1_pair <= cost_row_p64x128_128_s2 and cost_row_d8_s1_pair <= cost_row_p128x64_128 and cost_row_d8_s1_pair <= cost_row_p128x128_128 and cost_row_d8_s1_pair <= cost_row_p128x192_128 and cost_row_d8_s1_pair <= cost_row_p192x128_128:  # engine-row-d8-s1-pair
-            return 0, 30
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 16 and N <= num_sms * 256 and ((K + 127) // 128) * 128 <= 24_576 and cost_row_d16_s1_engine_row_5 and cost_row_d16_s1_engine_row_6 and cost_row_d16_s1_engine_row_7 and cost_row_d16_s1_engine_row_8 and cost_row_d16_s1_engine_row_9 and cost_row_d16_s1_engine_row_10 and cost_row_d16_s1_engine_row_11 and cost_row_d16_s1_engine_row_12 and cost_row_d16_s1_engine_row_13 and cost_row_d16_s1 <= cost_row_p32x64_128_s2 and cost_row_d16_s1 <= cost_row_p32x64_128 and cost_row_d16_s1 <= cost_row_p64x64_128_s2 and cost_row_d16_s1 <= cost_row_p64x64_128 and cost_row_d16_s1 <= cost_row_p64x128_128_s2 and cost_row_d16_s1 <= cost_row_p128x64_128 and cost_row_d16_s1 <= cost_row_p128x128_128 and cost_row_d16_s1 <= cost_row_p128x192_128 and cost_row_d16_s1 <= cost_row_p192x128_128:  # engine-row-d16-s1
-            return 0, 31
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 16 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 72 <= 24_576 and cost_row_d16_s2_engine_row_6 and cost_row_d16_s2_engine_row_7 and cost_row_d16_s2_engine_row_8 and cost_row_d16_s2_engine_row_9 and cost_row_d16_s2_engine_row_10 and cost_row_d16_s2_engine_row_11 and cost_row_d16_s2_engine_row_12 and cost_row_d16_s2_engine_row_13 and cost_row_d16_s2 <= cost_row_p32x64_128_s2 and cost_row_d16_s2 <= cost_row_p32x64_128 and cost_row_d16_s2 <= cost_row_p64x64_128_s2 and cost_row_d16_s2 <= cost_row_p64x64_128 and cost_row_d16_s2 <= cost_row_p64x128_128_s2 and cost_row_d16_s2 <= cost_row_p128x64_128 and cost_row_d16_s2 <= cost_row_p128x128_128 and cost_row_d16_s2 <= cost_row_p128x192_128 and cost_row_d16_s2 <= cost_row_p192x128_128:  # engine-row-d16-s2
-            return 0, 32
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 16 and N <= num_sms * 512 and ((K + 127) // 128) * 128 <= 24_576 and cost_row_d16_s1_pair_engine_row_7 and cost_row_d16_s1_pair_engine_row_8 and cost_row_d16_s1_pair_engine_row_9 and cost_row_d16_s1_pair_engine_row_10 and cost_row_d16_s1_pair_engine_row_11 and cost_row_d16_s1_pair_engine_row_12 and cost_row_d16_s1_pair_engine_row_13 and cost_row_d16_s1_pair <= cost_row_p32x64_128_s2 and cost_row_d16_s1_pair <= cost_row_p32x64_128 and cost_row_d16_s1_pair <= cost_row_p64x64_128_s2 and cost_row_d16_s1_pair <= cost_row_p64x64_128 and cost_row_d16_s1_pair <= cost_row_p64x128_128_s2 and cost_row_d16_s1_pair <= cost_row_p128x64_128 and cost_row_d16_s1_pair <= cost_row_p128x128_128 and cost_row_d16_s1_pair <= cost_row_p128x192_128 and cost_row_d16_s1_pair <= cost_row_p192x128_128:  # engine-row-d16-s1-pair
-            return 0, 33
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 16 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 72 <= 24_576 and cost_row_d16_s2_pair_engine_row_8 and cost_row_d16_s2_pair_engine_row_9 and cost_row_d16_s2_pair_engine_row_10 and cost_row_d16_s2_pair_engine_row_11 and cost_row_d16_s2_pair_engine_row_12 and cost_row_d16_s2_pair_engine_row_13 and cost_row_d16_s2_pair <= cost_row_p32x64_128_s2 and cost_row_d16_s2_pair <= cost_row_p32x64_128 and cost_row_d16_s2_pair <= cost_row_p64x64_128_s2 and cost_row_d16_s2_pair <= cost_row_p64x64_128 and cost_row_d16_s2_pair <= cost_row_p64x128_128_s2 and cost_row_d16_s2_pair <= cost_row_p128x64_128 and cost_row_d16_s2_pair <= cost_row_p128x128_128 and cost_row_d16_s2_pair <= cost_row_p128x192_128 and cost_row_d16_s2_pair <= cost_row_p192x128_128:  # engine-row-d16-s2-pair
-            return 0, 34
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 16 and N <= num_sms * 1024 and ((K + 127) // 128) * 128 <= 24_576 and cost_row_d16_wide_pair_engine_row_9 and cost_row_d16_wide_pair_engine_row_10 and cost_row_d16_wide_pair_engine_row_11 and cost_row_d16_wide_pair_engine_row_12 and cost_row_d16_wide_pair_engine_row_13 and cost_row_d16_wide_pair <= cost_row_p32x64_128_s2 and cost_row_d16_wide_pair <= cost_row_p32x64_128 and cost_row_d16_wide_pair <= cost_row_p64x64_128_s2 and cost_row_d16_wide_pair <= cost_row_p64x64_128 and cost_row_d16_wide_pair <= cost_row_p64x128_128_s2 and cost_row_d16_wide_pair <= cost_row_p128x64_128 and cost_row_d16_wide_pair <= cost_row_p128x128_128 and cost_row_d16_wide_pair <= cost_row_p128x192_128 and cost_row_d16_wide_pair <= cost_row_p192x128_128:  # engine-row-d16-wide-pair
-            return 0, 35
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 32 and N <= num_sms * 256 and ((K + 127) // 128) * 192 <= 24_576 and cost_row_d32_s1_engine_row_10 and cost_row_d32_s1_engine_row_11 and cost_row_d32_s1_engine_row_12 and cost_row_d32_s1_engine_row_13 and cost_row_d32_s1 <= cost_row_p32x64_128_s2 and cost_row_d32_s1 <= cost_row_p32x64_128 and cost_row_d32_s1 <= cost_row_p64x64_128_s2 and cost_row_d32_s1 <= cost_row_p64x64_128 and cost_row_d32_s1 <= cost_row_p64x128_128_s2 and cost_row_d32_s1 <= cost_row_p128x64_128 and cost_row_d32_s1 <= cost_row_p128x128_128 and cost_row_d32_s1 <= cost_row_p128x192_128 and cost_row_d32_s1 <= cost_row_p192x128_128:  # engine-row-d32-s1
-            return 0, 36
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 32 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 136 <= 24_576 and cost_row_d32_s2_engine_row_11 and cost_row_d32_s2_engine_row_12 and cost_row_d32_s2_engine_row_13 and cost_row_d32_s2 <= cost_row_p32x64_128_s2 and cost_row_d32_s2 <= cost_row_p32x64_128 and cost_row_d32_s2 <= cost_row_p64x64_128_s2 and cost_row_d32_s2 <= cost_row_p64x64_128 and cost_row_d32_s2 <= cost_row_p64x128_128_s2 and cost_row_d32_s2 <= cost_row_p128x64_128 and cost_row_d32_s2 <= cost_row_p128x128_128 and cost_row_d32_s2 <= cost_row_p128x192_128 and cost_row_d32_s2 <= cost_row_p192x128_128:  # engine-row-d32-s2
-            return 0, 37
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 32 and N <= num_sms * 512 and ((K + 127) // 128) * 192 <= 24_576 and cost_row_d32_s1_pair_engine_row_12 and cost_row_d32_s1_pair_engine_row_13 and cost_row_d32_s1_pair <= cost_row_p32x64_128_s2 and cost_row_d32_s1_pair <= cost_row_p32x64_128 and cost_row_d32_s1_pair <= cost_row_p64x64_128_s2 and cost_row_d32_s1_pair <= cost_row_p64x64_128 and cost_row_d32_s1_pair <= cost_row_p64x128_128_s2 and cost_row_d32_s1_pair <= cost_row_p128x64_128 and cost_row_d32_s1_pair <= cost_row_p128x128_128 and cost_row_d32_s1_pair <= cost_row_p128x192_128 and cost_row_d32_s1_pair <= cost_row_p192x128_128:  # engine-row-d32-s1-pair
-            return 0, 38
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 32 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 136 <= 24_576 and cost_row_d32_s2_pair_engine_row_13 and cost_row_d32_s2_pair <= cost_row_p32x64_128_s2 and cost_row_d32_s2_pair <= cost_row_p32x64_128 and cost_row_d32_s2_pair <= cost_row_p64x64_128_s2 and cost_row_d32_s2_pair <= cost_row_p64x64_128 and cost_row_d32_s2_pair <= cost_row_p64x128_128_s2 and cost_row_d32_s2_pair <= cost_row_p128x64_128 and cost_row_d32_s2_pair <= cost_row_p128x128_128 and cost_row_d32_s2_pair <= cost_row_p128x192_128 and cost_row_d32_s2_pair <= cost_row_p192x128_128:  # engine-row-d32-s2-pair
-            return 0, 39
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 32 and N <= num_sms * 1024 and ((K + 127) // 128) * 192 <= 24_576 and cost_row_d32_wide_pair <= cost_row_p32x64_128_s2 and cost_row_d32_wide_pair <= cost_row_p32x64_128 and cost_row_d32_wide_pair <= cost_row_p64x64_128_s2 and cost_row_d32_wide_pair <= cost_row_p64x64_128 and cost_row_d32_wide_pair <= cost_row_p64x128_128_s2 and cost_row_d32_wide_pair <= cost_row_p128x64_128 and cost_row_d32_wide_pair <= cost_row_p128x128_128 and cost_row_d32_wide_pair <= cost_row_p128x192_128 and cost_row_d32_wide_pair <= cost_row_p192x128_128:  # engine-row-d32-wide-pair
-            return 0, 40
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p32x64_128_s2 <= cost_row_p32x64_128 and cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 and cost_row_p32x64_128_s2 <= cost_row_p64x64_128 and cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 and cost_row_p32x64_128_s2 <= cost_row_p128x64_128 and cost_row_p32x64_128_s2 <= cost_row_p128x128_128 and cost_row_p32x64_128_s2 <= cost_row_p128x192_128 and cost_row_p32x64_128_s2 <= cost_row_p192x128_128:  # engine-row-p32x64-128-s2
-            return 2, 41
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p32x64_128 <= cost_row_p64x64_128_s2 and cost_row_p32x64_128 <= cost_row_p64x64_128 and cost_row_p32x64_128 <= cost_row_p64x128_128_s2 and cost_row_p32x64_128 <= cost_row_p128x64_128 and cost_row_p32x64_128 <= cost_row_p128x128_128 and cost_row_p32x64_128 <= cost_row_p128x192_128 and cost_row_p32x64_128 <= cost_row_p192x128_128:  # engine-row-p32x64-128
-            return 2, 42
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p64x64_128_s2 <= cost_row_p64x64_128 and cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 and cost_row_p64x64_128_s2 <= cost_row_p128x64_128 and cost_row_p64x64_128_s2 <= cost_row_p128x128_128 and cost_row_p64x64_128_s2 <= cost_row_p128x192_128 and cost_row_p64x64_128_s2 <= cost_row_p192x128_128:  # engine-row-p64x64-128-s2
-            return 2, 43
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p64x64_128 <= cost_row_p64x128_128_s2 and cost_row_p64x64_128 <= cost_row_p128x64_128 and cost_row_p64x64_128 <= cost_row_p128x128_128 and cost_row_p64x64_128 <= cost_row_p128x192_128 and cost_row_p64x64_128 <= cost_row_p192x128_128:  # engine-row-p64x64-128
-            return 2, 44
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p64x128_128_s2 <= cost_row_p128x64_128 and cost_row_p64x128_128_s2 <= cost_row_p128x128_128 and cost_row_p64x128_128_s2 <= cost_row_p128x192_128 and cost_row_p64x128_128_s2 <= cost_row_p192x128_128:  # engine-row-p64x128-128-s2
-            return 2, 45
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p128x64_128 <= cost_row_p128x128_128 and cost_row_p128x64_128 <= cost_row_p128x192_128 and cost_row_p128x64_128 <= cost_row_p192x128_128:  # engine-row-p128x64-128
-            return 2, 46
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p128x128_128 <= cost_row_p128x192_128 and cost_row_p128x128_128 <= cost_row_p192x128_128:  # engine-row-p128x128-128
-            return 2, 47
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p128x192_128 <= cost_row_p192x128_128:  # engine-row-p128x192-128
-            return 2, 48
-        if measured_sizes and accumulation == 0 and scaling != 2:  # engine-row-p192x128-128
-            return 2, 49
-        if measured_sizes and scaling == 2 and M <= 8 and ((K + 127) // 128) * M * 132 + ((K + 127) // 128) * 16 + 2112 <= 43_008 and N <= num_sms * 256 and cost_block_d8x8_pair_engine_block_1 and cost_block_d8x8_pair_engine_block_2 and cost_block_d8x8_pair_engine_block_3 and cost_block_d8x8_pair_engine_block_4 and cost_block_d8x8_pair_engine_block_5 and cost_block_d8x8_pair_engine_block_6 and cost_block_d8x8_pair_engine_block_7 and cost_block_d8x8_pair_engine_block_8 and cost_block_d8x8_pair_engine_block_9 and cost_block_d8x8_pair_engine_block_10 and cost_block_d8x8_pair_engine_block_11 and cost_block_d8x8_pair_engine_block_12 and cost_block_d8x8_pair <= cost_block_p16x64_128 and cost_block_d8x8_pair <= cost_block_p32x64_128_s2 and cost_block_d8x8_pair <= cost_block_p32x64_128 and cost_block_d8x8_pair <= cost_block_p64x64_128_s2 and cost_block_d8x8_pair <= cost_block_p64x64_128 and cost_block_d8x8_pair <= cost_block_p64x128_128_s2 and cost_block_d8x8_pair <= cost_block_p128x64_128 and cost_block_d8x8_pair <= cost_block_p128x128_128 and cost_block_d8x8_pair <= cost_block_p128x192_128 and cost_block_d8x8_pair <= cost_block_p192x128_128:  # engine-block-d8x8-pair
-            return 0, 50
-        if measured_sizes and scaling == 2 and M <= 8 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 40 <= 24_576 and cost_block_d8_s2_engine_block_2 and cost_block_d8_s2_engine_block_3 and cost_block_d8_s2_engine_block_4 and cost_block_d8_s2_engine_block_5 and cost_block_d8_s2_engine_block_6 and cost_block_d8_s2_engine_block_7 and cost_block_d8_s2_engine_block_8 and cost_block_d8_s2_engine_block_9 and cost_block_d8_s2_engine_block_10 and cost_block_d8_s2_engine_block_11 and cost_block_d8_s2_engine_block_12 and cost_block_d8_s2 <= cost_block_p16x64_128 and cost_block_d8_s2 <= cost_block_p32x64_128_s2 and cost_block_d8_s2 <= cost_block_p32x64_128 and cost_block_d8_s2 <= cost_block_p64x64_128_s2 and cost_block_d8_s2 <= cost_block_p64x64_128 and cost_block_d8_s2 <= cost_block_p64x128_128_s2 and cost_block_d8_s2 <= cost_block_p128x64_128 and cost_block_d8_s2 <= cost_block_p128x128_128 and cost_block_d8_s2 <= cost_block_p128x192_128 and cost_block_d8_s2 <= cost_block_p192x128_128:  # engine-block-d8-s2
-            return 0, 51
-        if measured_sizes and scaling == 2 and M <= 8 and N <= num_sms * 512 and ((K + 127) // 128) * 96 <= 24_576 and cost_block_d8_s1_pair_engine_block_3 and cost_block_d8_s1_pair_engine_block_4 and cost_block_d8_s1_pair_engine_block_5 and cost_block_d8_s1_pair_engine_block_6 and cost_block_d8_s1_pair_engine_block_7 and cost_block_d8_s1_pair_engine_block_8 and cost_block_d8_s1_pair_engine_block_9 and cost_block_d8_s1_pair_engine_block_10 and cost_block_d8_s1_pair_engine_block_11 and cost_block_d8_s1_pair_engine_block_12 and cost_block_d8_s1_pair <= cost_block_p16x64_128 and cost_block_d8_s1_pair <= cost_block_p32x64_128_s2 and cost_block_d8_s1_pair <= cost_block_p32x64_128 and cost_block_d8_s1_pair <= cost_block_p64x64_128_s2 and cost_block_d8_s1_pair <= cost_block_p64x64_128 and cost_block_d8_s1_pair <= cost_block_p64x128_128_s2 and cost_block_d8_s1_pair <= cost_block_p128x64_128 and cost_block_d8_s1_pair <= cost_block_p128x128_128 and cost_block_d8_s1_pair <= cost_block_p128x192_128 and cost_block_d8_s1_pair <= cost_block_p192x128_128:  # engine-block-d8-s1-pair
-            return 0, 52
-        if measured_sizes and scaling == 2 and M <= 8 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 40 <= 24_576 and cost_block_d8_s2_pair_engine_block_4 and cost_block_d8_s2_pair_engine_block_5 and cost_block_d8_s2_pair_engine_block_6 and cost_block_d8_s2_pair_engine_block_7 and cost_block_d8_s2_pair_engine_block_8 and cost_block_d8_s2_pair_engine_block_9 and cost_block_d8_s2_pair_engine_block_10 and cost_block_d8_s2_pair_engine_block_11 and cost_block_d8_s2_pair_engine_block_12 and cost_block_d8_s2_pair <= cost_block_p16x64_128 and cost_block_d8_s2_pair <= cost_block_p32x64_128_s2 and cost_block_d8_s2_pair <= cost_block_p32x64_128 and cost_block_d8_s2_pair <= cost_block_p64x64_128_s2 and cost_block_d8_s2_pair <= cost_block_p64x64_128 and cost_block_d8_s2_pair <= cost_block_p64x128_128_s2 and cost_block_d8_s2_pair <= cost_block_p128x64_128 and cost_block_d8_s2_pair <= cost_block_p128x128_128 and cost_block_d8_s2_pair <= cost_block_p128x192_128 and cost_block_d8_s2_pair <= cost_block_p192x128_128:  # engine-block-d8-s2-pair
-            return 0, 53
-        if measured_sizes and scaling == 2 and M <= 8 and N <= num_sms * 1024 and ((K + 127) // 128) * 96 <= 24_576 and cost_block_d8_wide_pair_engine_block_5 and cost_block_d8_wide_pair_engine_block_6 and cost_block_d8_wide_pair_engine_block_7 and cost_block_d8_wide_pair_engine_block_8 and cost_block_d8_wide_pair_engine_block_9 and cost_block_d8_wide_pair_engine_block_10 and cost_block_d8_wide_pair_engine_block_11 and cost_block_d8_wide_pair_engine_block_12 and cost_block_d8_wide_pair <= cost_block_p16x64_128 and cost_block_d8_wide_pair <= cost_block_p32x64_128_s2 and cost_block_d8_wide_pair <= cost_block_p32x64_128 and cost_block_d8_wide_pair <= cost_block_p64x64_128_s2 and cost_block_d8_wide_pair <= cost_block_p64x64_128 and cost_block_d8_wide_pair <= cost_block_p64x128_128_s2 and cost_block_d8_wide_pair <= cost_block_p128x64_128 and cost_block_d8_wide_pair <= cost_block_p128x128_128 and cost_block_d8_wide_pair <= cost_block_p128x192_128 and cost_block_d8_wide_pair <= cost_block_p192x128_128:  # engine-block-d8-wide-pair
-            return 0, 54
-        if measured_sizes and scaling == 2 and M <= 16 and N <= num_sms * 256 and ((K + 127) // 128) * 128 <= 24_576 and cost_block_d16_s1_engine_block_6 and cost_block_d16_s1_engine_block_7 and cost_block_d16_s1_engine_block_8 and cost_block_d16_s1_engine_block_9 and cost_block_d16_s1_engine_block_10 and cost_block_d16_s1_engine_block_11 and cost_block_d16_s1_engine_block_12 and cost_block_d16_s1 <= cost_block_p16x64_128 and cost_block_d16_s1 <= cost_block_p32x64_128_s2 and cost_block_d16_s1 <= cost_block_p32x64_128 and cost_block_d16_s1 <= cost_block_p64x64_128_s2 and cost_block_d16_s1 <= cost_block_p64x64_128 and cost_block_d16_s1 <= cost_block_p64x128_128_s2 and cost_block_d16_s1 <= cost_block_p128x64_128 and cost_block_d16_s1 <= cost_block_p128x128_128 and cost_block_d16_s1 <= cost_block_p128x192_128 and cost_block_d16_s1 <= cost_block_p192x128_128:  # engine-block-d16-s1
-            return 0, 55
-        if measured_sizes and scaling == 2 and M <= 16 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 72 <= 24_576 and cost_block_d16_s2_engine_block_7 and cost_block_d16_s2_engine_block_8 and cost_block_d16_s2_engine_block_9 and cost_block_d16_s2_engine_block_10 and cost_block_d16_s2_engine_block_11 and cost_block_d16_s2_engine_block_12 and cost_block_d16_s2 <= cost_block_p16x64_128 and cost_block_d16_s2 <= cost_block_p32x64_128_s2 and cost_block_d16_s2 <= cost_block_p32x64_128 and cost_block_d16_s2 <= cost_block_p64x64_128_s2 and cost_block_d16_s2 <= cost_block_p64x64_128 and cost_block_d16_s2 <= cost_block_p64x128_128_s2 and cost_block_d16_s2 <= cost_block_p128x64_128 and cost_block_d16_s2 <= cost_block_p128x128_128 and cost_block_d16_s2 <= cost_block_p128x192_128 and cost_block_d16_s2 <= cost_block_p192x128_128:  # engine-block-d16-s2
-            return 0, 56
-        if measured_sizes and scaling == 2 and M <= 16 and N <= num_sms * 512 and ((K + 127) // 128) * 128 <= 24_576 and cost_block_d16_s1_pair_engine_block_8 and cost_block_d16_s1_pair_engine_block_9 and cost_block_d16_s1_pair_engine_block_10 and cost_block_d16_s1_pair_engine_block_11 and cost_block_d16_s1_pair_engine_block_12 and cost_block_d16_s1_pair <= cost_block_p16x64_128 and cost_block_d16_s1_pair <= cost_block_p32x64_128_s2 and cost_block_d16_s1_pair <= cost_block_p32x64_128 and cost_block_d16_s1_pair <= cost_block_p64x64_128_s2 and cost_block_d16_s1_pair <= cost_block_p64x64_128 and cost_block_d16_s1_pair <= cost_block_p64x128_128_s2 and cost_block_d16_s1_pair <= cost_block_p128x64_128 and cost_block_d16_s1_pair <= cost_block_p128x128_128 and cost_block_d16_s1_pair <= cost_block_p128x192_128 and cost_block_d16_s1_pair <= cost_block_p192x128_128:  # engine-block-d16-s1-pair
-            return 0, 57
-        if measured_sizes and scaling == 2 and M <= 16 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 72 <= 24_576 and cost_block_d16_s2_pair_engine_block_9 and cost_block_d16_s2_pair_engine_block_10 and cost_block_d16_s2_pair_engine_block_11 and cost_block_d16_s2_pair_engine_block_12 and cost_block_d16_s2_pair <= cost_block_p16x64_128 and cost_block_d16_s2_pair <= cost_block_p32x64_128_s2 and cost_block_d16_s2_pair <= cost_block_p32x64_128 and cost_block_d16_s2_pair <= cost_block_p64x64_128_s2 and cost_block_d16_s2_pair <= cost_block_p64x64_128 and cost_block_d16_s2_pair <= cost_block_p64x128_128_s2 and cost_block_d16_s2_pair <= cost_block_p128x64_128 and cost_block_d16_s2_pair <= cost_block_p128x128_128 and cost_block_d16_s2_pair <= cost_block_p128x192_128 and cost_block_d16_s2_pair <= cost_block_p192x128_128:  # engine-block-d16-s2-pair
-            return 0, 58
-        if measured_sizes and scaling == 2 and M <= 32 and N <= num_sms * 256 and ((K + 127) // 128) * 192 <= 24_576 and cost_block_d32_s1_engine_block_10 and cost_block_d32_s1_engine_block_11 and cost_block_d32_s1_engine_block_12 and cost_block_d32_s1 <= cost_block_p16x64_128 and cost_block_d32_s1 <= cost_block_p32x64_128_s2 and cost_block_d32_s1 <= cost_block_p32x64_128 and cost_block_d32_s1 <= cost_block_p64x64_128_s2 and cost_block_d32_s1 <= cost_block_p64x64_128 and cost_block_d32_s1 <= cost_block_p64x128_128_s2 and cost_block_d32_s1 <= cost_block_p128x64_128 and cost_block_d32_s1 <= cost_block_p128x128_128 and cost_block_d32_s1 <= cost_block_p128x192_128 and cost_block_d32_s1 <= cost_block_p192x128_128:  # engine-block-d32-s1
-            return 0, 59
-        if measured_sizes and scaling == 2 and M <= 32 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 136 <= 24_576 and cost_block_d32_s2_engine_block_11 and cost_block_d32_s2_engine_block_12 and cost_block_d32_s2 <= cost_block_p16x64_128 and cost_block_d32_s2 <= cost_block_p32x64_128_s2 and cost_block_d32_s2 <= cost_block_p32x64_128 and cost_block_d32_s2 <= cost_block_p64x64_128_s2 and cost_block_d32_s2 <= cost_block_p64x64_128 and cost_block_d32_s2 <= cost_block_p64x128_128_s2 and cost_block_d32_s2 <= cost_block_p128x64_128 and cost_block_d32_s2 <= cost_block_p128x128_128 and cost_block_d32_s2 <= cost_block_p128x192_128 and cost_block_d32_s2 <= cost_block_p192x128_128:  # engine-block-d32-s2
-            return 0, 60
-        if measured_sizes and scaling == 2 and M <= 32 and N <= num_sms * 512 and ((K + 127) // 128) * 192 <= 24_576 and cost_block_d32_s1_pair_engine_block_12 and cost_block_d32_s1_pair <= cost_block_p16x64_128 and cost_block_d32_s1_pair <= cost_block_p32x64_128_s2 and cost_block_d32_s1_pair <= cost_block_p32x64_128 and cost_block_d32_s1_pair <= cost_block_p64x64_128_s2 and cost_block_d32_s1_pair <= cost_block_p64x64_128 and cost_block_d32_s1_pair <= cost_block_p64x128_128_s2 and cost_block_d32_s1_pair <= cost_block_p128x64_128 and cost_block_d32_s1_pair <= cost_block_p128x128_128 and cost_block_d32_s1_pair <= cost_block_p128x192_128 and cost_block_d32_s1_pair <= cost_block_p192x128_128:  # engine-block-d32-s1-pair
-            return 0, 61
-        if measured_sizes and scaling == 2 and M <= 32 and N <= num_sms * 1024 and ((K + 127) // 128) * 192 <= 24_576 and cost_block_d32_wide_pair <= cost_block_p16x64_128 and cost_block_d32_wide_pair <= cost_block_p32x64_128_s2 and cost_block_d32_wide_pair <= cost_block_p32x64_128 and cost_block_d32_wide_pair <= cost_block_p64x64_128_s2 and cost_block_d32_wide_pair <= cost_block_p64x64_128 and cost_block_d32_wide_pair <= cost_block_p64x128_128_s2 and cost_block_d32_wide_pair <= cost_block_p128x64_128 and cost_block_d32_wide_pair <= cost_block_p128x128_128 and cost_block_d32_wide_pair <= cost_block_p128x192_128 and cost_block_d32_wide_pair <= cost_block_p192x128_128:  # engine-block-d32-wide-pair
-            return 0, 62
-        if measured_sizes and scaling == 2 and cost_block_p16x64_128 <= cost_block_p32x64_128_s2 and cost_block_p16x64_128 <= cost_block_p32x64_128 and cost_block_p16x64_128 <= cost_block_p64x64_128_s2 and cost_block_p16x64_128 <= cost_block_p64x64_128 and cost_block_p16x64_128 <= cost_block_p64x128_128_s2 and cost_block_p16x64_128 <= cost_block_p128x64_128 and cost_block_p16x64_128 <= cost_block_p128x128_128 and cost_block_p16x64_128 <= cost_block_p128x192_128 and cost_block_p16x64_128 <= cost_block_p192x128_128:  # engine-block-p16x64-128
-            return 2, 63
-        if measured_sizes and scaling == 2 and cost_block_p32x64_128_s2 <= cost_block_p32x64_128 and cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 and cost_block_p32x64_128_s2 <= cost_block_p64x64_128 and cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 and cost_block_p32x64_128_s2 <= cost_block_p128x64_128 and cost_block_p32x64_128_s2 <= cost_block_p128x128_128 and cost_block_p32x64_128_s2 <= cost_block_p128x192_128 and cost_block_p32x64_128_s2 <= cost_block_p192x128_128:  # engine-block-p32x64-128-s2
-            return 2, 64
-        if measured_sizes and scaling == 2 and cost_block_p32x64_128 <= cost_block_p64x64_128_s2 and cost_block_p32x64_128 <= cost_block_p64x64_128 and cost_block_p32x64_128 <= cost_block_p64x128_128_s2 and cost_block_p32x64_128 <= cost_block_p128x64_128 and cost_block_p32x64_128 <= cost_block_p128x128_128 and cost_block_p32x64_128 <= cost_block_p128x192_128 and cost_block_p32x64_128 <= cost_block_p192x128_128:  # engine-block-p32x64-128
-            return 2, 65
-        if measured_sizes and scaling == 2 and cost_block_p64x64_128_s2 <= cost_block_p64x64_128 and cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 and cost_block_p64x64_128_s2 <= cost_block_p128x64_128 and cost_block_p64x64_128_s2 <= cost_block_p128x128_128 and cost_block_p64x64_128_s2 <= cost_block_p128x192_128 and cost_block_p64x64_128_s2 <= cost_block_p192x128_128:  # engine-block-p64x64-128-s2
-            return 2, 66
-        if measured_sizes and scaling == 2 and cost_block_p64x64_128 <= cost_block_p64x128_128_s2 and cost_block_p64x64_128 <= cost_block_p128x64_128 and cost_block_p64x64_128 <= cost_block_p128x128_128 and cost_block_p64x64_128 <= cost_block_p128x192_128 and cost_block_p64x64_128 <= cost_block_p192x128_128:  # engine-block-p64x64-128
-            return 2, 67
-        if measured_sizes and scaling == 2 and cost_block_p64x128_128_s2 <= cost_block_p128x64_128 and cost_block_p64x128_128_s2 <= cost_block_p128x128_128 and cost_block_p64x128_128_s2 <= cost_block_p128x192_128 and cost_block_p64x128_128_s2 <= cost_block_p192x128_128:  # engine-block-p64x128-128-s2
-            return 2, 68
-        if measured_sizes and scaling == 2 and cost_block_p128x64_128 <= cost_block_p128x128_128 and cost_block_p128x64_128 <= cost_block_p128x192_128 and cost_block_p128x64_128 <= cost_block_p192x128_128:  # engine-block-p128x64-128
-            return 2, 69
-        if measured_sizes and scaling == 2 and cost_block_p128x128_128 <= cost_block_p128x192_128 and cost_block_p128x128_128 <= cost_block_p192x128_128:  # engine-block-p128x128-128
-            return 2, 70
-        if measured_sizes and scaling == 2 and cost_block_p128x192_128 <= cost_block_p192x128_128:  # engine-block-p128x192-128
-            return 2, 71
-        if measured_sizes and scaling == 2:  # engine-block-p192x128-128
-            return 2, 72
+        if measured_sizes and accumulation == 1 and scaling != 2:
+            cost_steps = ((K + 63) // 64)
+            cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_rounds_8x16_264 = cost_last_8x16 // 264
+            cost_input = M * K // 1024
+            cost_output = M * N // 1024
+            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
+            cost_fast_d8x8_pair = 3_743_000 + 394 * cost_steps + 148 * cost_tiles_8x16 * cost_steps + 20_580 * cost_rounds_8x16_264 + 13_310 * cost_rounds_8x16_264 * cost_steps + 53_860 * cost_input + 18_480 * cost_output + 6 * cost_outside_8x16 * cost_steps
+            cost_tiles_8x64 = ((M + 7) // 8) * ((N + 63) // 64)
+            cost_fast_d8_s2 = 3_066_000 + 11_270 * cost_steps + 835 * cost_tiles_8x64 * cost_steps + 2197 * cost_input
+            cost_last_8x64 = cost_tiles_8x64 + -1
+            cost_rounds_8x64_264 = cost_last_8x64 // 264
+            cost_outside_8x64 = M * 7 % 8 * ((N + 63) // 64)
+            cost_fast_d8_s1_pair = 2_733_000 + 48_760 * cost_steps + 1799 * cost_tiles_8x64 + 591 * cost_tiles_8x64 * cost_steps + 59_560 * cost_rounds_8x64_264 * cost_steps + 360 * cost_output + 5 * cost_outside_8x64 * cost_steps
+            cost_fast_d8_s2_pair = 3_880_000 + 18_200 * cost_steps + 719 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps
+            cost_tiles_8x128 = ((M + 7) // 8) * ((N + 127) // 128)
+            cost_outside_8x128 = M * 7 % 8 * ((N + 127) // 128)
+            cost_fast_d8_wide_pair = 2_848_000 + 63_030 * cost_steps + 1342 * cost_tiles_8x128 * cost_steps + 3458 * cost_input + 2948 * cost_output + 9 * cost_outside_8x128 * cost_steps
+            cost_tiles_16x64 = ((M + 15) // 16) * ((N + 63) // 64)
+            cost_last_16x64 = cost_tiles_16x64 + -1
+            cost_rounds_16x64_132 = cost_last_16x64 // 132
+            cost_outside_16x64 = M * 15 % 16 * ((N + 63) // 64)
+            cost_fast_d16_s1 = 2_671_000 + 50_100 * cost_steps + 524 * cost_tiles_16x64 * cost_steps + 365_100 * cost_rounds_16x64_132 + 39_960 * cost_rounds_16x64_132 * cost_steps + 3847 * cost_input + 982 * cost_output + 2 * cost_outside_16x64 * cost_steps
+            cost_fast_d16_s2 = 2_905_000 + 14_270 * cost_steps + 763 * cost_tiles_16x64 * cost_steps + 2975 * cost_input + 1 * cost_outside_16x64 * cost_steps
+            cost_rounds_16x64_264 = cost_last_16x64 // 264
+            cost_fast_d16_s1_pair = 2_824_000 + 49_400 * cost_steps + 571 * cost_tiles_16x64 * cost_steps + 50_220 * cost_rounds_16x64_264 * cost_steps + 4876 * cost_input + 5 * cost_outside_16x64 * cost_steps
+            cost_fast_d16_s2_pair = 3_799_000 + 22_180 * cost_steps + 671 * cost_tiles_16x64 * cost_steps + 1 * cost_outside_16x64 * cost_steps
+            cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
+            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+            cost_fast_d32_s2 = 3_296_000 + 14_730 * cost_steps + 635 * cost_tiles_32x64 * cost_steps + 4712 * cost_input + 4 * cost_outside_32x64 * cost_steps
+            cost_last_32x64 = cost_tiles_32x64 + -1
+            cost_rounds_32x64_264 = cost_last_32x64 // 264
+            cost_fast_d32_s1_pair = 2_787_000 + 58_640 * cost_steps + 615 * cost_tiles_32x64 * cost_steps + 62_710 * cost_rounds_32x64_264 * cost_steps + 1950 * cost_input
+            cost_fast_d32_s2_pair = 3_996_000 + 22_410 * cost_steps + 601 * cost_tiles_32x64 * cost_steps + 2500 * cost_input + 3 * cost_outside_32x64 * cost_steps
+            cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
+            cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
+            cost_fast_d32_wide_pair = 3_100_000 + 88_570 * cost_steps + 1302 * cost_tiles_32x128 * cost_steps + 4577 * cost_input + 1 * cost_outside_32x128 * cost_steps
+            cost_weight = N * K // 1024
+            cost_fast_f16x64_128 = 2_870_000 + 62_440 * cost_steps + 3475 * cost_tiles_16x64 + 695_000 * cost_rounds_16x64_132 + 48_180 * cost_rounds_16x64_132 * cost_steps + 104 * cost_weight + 1620 * cost_input + 5 * cost_outside_16x64 * cost_steps
+            cost_rounds_32x64_262 = cost_last_32x64 // 262
+            cost_fast_f32x64_128_s2 = 3_588_000 + 13_920 * cost_steps + 3579 * cost_tiles_32x64 + 168 * cost_tiles_32x64 * cost_steps + 24_790 * cost_rounds_32x64_262 * cost_steps + 155 * cost_weight + 2484 * cost_input + 3 * cost_outside_32x64 * cost_steps
+            cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
+            cost_last_64x64 = cost_tiles_64x64 + -1
+            cost_rounds_64x64_132 = cost_last_64x64 // 132
+            cost_late_64x64_132_66 = cost_last_64x64 + 66
+            cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 // 132
+            cost_fast_f64x64_128_s2 = 3_854_000 + 25_440 * cost_steps + 5664 * cost_tiles_64x64 + 266 * cost_tiles_64x64 * cost_steps + 27_150 * cost_rounds_64x64_132 * cost_steps + 14_280 * cost_late_64x64_132_66_wholes * cost_steps + 82 * cost_weight + 525 * cost_input + 252 * cost_output
+            cost_fast_f64x64_128 = 3_176_000 + 63_410 * cost_steps + 2544 * cost_tiles_64x64 + 77 * cost_tiles_64x64 * cost_steps + 67_370 * cost_rounds_64x64_132 * cost_steps + 80 * cost_weight + 397 * cost_input + 1212 * cost_output
+            cost_tiles_128x64 = ((M + 127) // 128) * ((N + 63) // 64)
+            cost_last_128x64 = cost_tiles_128x64 + -1
+            cost_rounds_128x64_132 = cost_last_128x64 // 132
+            cost_late_128x64_132_66 = cost_last_128x64 + 66
+            cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 // 132
+            cost_fast_f128x64_128_s2 = 4_413_000 + 26_870 * cost_steps + 383 * cost_tiles_128x64 * cost_steps + 695_400 * cost_rounds_128x64_132 + 32_060 * cost_rounds_128x64_132 * cost_steps + 15_450 * cost_late_128x64_132_66_wholes * cost_steps + 83 * cost_weight + 413 * cost_input + 209 * cost_output
+            cost_fast_f128x64_128 = 3_494_000 + 70_540 * cost_steps + 1601 * cost_tiles_128x64 + 137 * cost_tiles_128x64 * cost_steps + 232_700 * cost_rounds_128x64_132 + 80_680 * cost_rounds_128x64_132 * cost_steps + 89 * cost_weight + 378 * cost_input + 370 * cost_output
+            cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
+            cost_last_128x128 = cost_tiles_128x128 + -1
+            cost_rounds_128x128_132 = cost_last_128x128 // 132
+            cost_fast_f128x128_128_team = 4_203_000 + 105_000 * cost_steps + 179 * cost_tiles_128x128 * cost_steps + 977_100 * cost_rounds_128x128_132 + 135_800 * cost_rounds_128x128_132 * cost_steps + 120 * cost_weight + 344 * cost_input + 131 * cost_output
+            cost_fast_f128x128_128 = 4_778_000 + 104_800 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 132_100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 270 * cost_input + 38 * cost_output
+            cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
+            cost_last_192x128 = cost_tiles_192x128 + -1
+            cost_rounds_192x128_132 = cost_last_192x128 // 132
+            cost_fast_f192x128_128 = 5_555_000 + 191_400 * cost_steps + 165 * cost_tiles_192x128 * cost_steps + 855_400 * cost_rounds_192x128_132 + 211_400 * cost_rounds_192x128_132 * cost_steps + 93 * cost_weight + 296 * cost_input
+            cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
+            cost_last_256x128 = cost_tiles_256x128 + -1
+            cost_rounds_256x128_132 = cost_last_256x128 // 132
+            cost_fast_f256x128_128 = 4_221_000 + 260_100 * cost_steps + 144 * cost_tiles_256x128 * cost_steps + 199_600 * cost_rounds_256x128_132 + 291_500 * cost_rounds_256x128_132 * cost_steps + 82 * cost_weight + 278 * cost_input + 482 * cost_output
+            if M <= 8 and ((K + 127) // 128) * M * 132 + ((K + 127) // 128) * 16 + 2112 <= 43_008 and N <= num_sms * 256 and (cost_fast_d8x8_pair <= cost_fast_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_fast_d8x8_pair <= cost_fast_f16x64_128 and cost_fast_d8x8_pair <= cost_fast_f32x64_128_s2 and cost_fast_d8x8_pair <= cost_fast_f64x64_128_s2 and cost_fast_d8x8_pair <= cost_fast_f64x64_128 and cost_fast_d8x8_pair <= cost_fast_f128x64_128_s2 and cost_fast_d8x8_pair <= cost_fast_f128x64_128 and cost_fast_d8x8_pair <= cost_fast_f128x128_128_team and cost_fast_d8x8_pair <= cost_fast_f128x128_128 and cost_fast_d8x8_pair <= cost_fast_f192x128_128 and cost_fast_d8x8_pair <= cost_fast_f256x128_128:  # engine-fast-d8x8-pair
+                return 0, 4
+            if M <= 8 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 40 <= 24_576 and (cost_fast_d8_s2 <= cost_fast_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_fast_d8_s2 <= cost_fast_f16x64_128 and cost_fast_d8_s2 <= cost_fast_f32x64_128_s2 and cost_fast_d8_s2 <= cost_fast_f64x64_128_s2 and cost_fast_d8_s2 <= cost_fast_f64x64_128 and cost_fast_d8_s2 <= cost_fast_f128x64_128_s2 and cost_fast_d8_s2 <= cost_fast_f128x64_128 and cost_fast_d8_s2 <= cost_fast_f128x128_128_team and cost_fast_d8_s2 <= cost_fast_f128x128_128 and cost_fast_d8_s2 <= cost_fast_f192x128_128 and cost_fast_d8_s2 <= cost_fast_f256x128_128:  # engine-fast-d8-s2
+                return 0, 5
+            if M <= 8 and N <= num_sms * 512 and ((K + 127) // 128) * 96 <= 24_576 and (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_fast_d8_s1_pair <= cost_fast_f16x64_128 and cost_fast_d8_s1_pair <= cost_fast_f32x64_128_s2 and cost_fast_d8_s1_pair <= cost_fast_f64x64_128_s2 and cost_fast_d8_s1_pair <= cost_fast_f64x64_128 and cost_fast_d8_s1_pair <= cost_fast_f128x64_128_s2 and cost_fast_d8_s1_pair <= cost_fast_f128x64_128 and cost_fast_d8_s1_pair <= cost_fast_f128x128_128_team and cost_fast_d8_s1_pair <= cost_fast_f128x128_128 and cost_fast_d8_s1_pair <= cost_fast_f192x128_128 and cost_fast_d8_s1_pair <= cost_fast_f256x128_128:  # engine-fast-d8-s1-pair
+                return 0, 6
+            if M <= 8 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 40 <= 24_576 and (cost_fast_d8_s2_pair <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_fast_d8_s2_pair <= cost_fast_f16x64_128 and cost_fast_d8_s2_pair <= cost_fast_f32x64_128_s2 and cost_fast_d8_s2_pair <= cost_fast_f64x64_128_s2 and cost_fast_d8_s2_pair <= cost_fast_f64x64_128 and cost_fast_d8_s2_pair <= cost_fast_f128x64_128_s2 and cost_fast_d8_s2_pair <= cost_fast_f128x64_128 and cost_fast_d8_s2_pair <= cost_fast_f128x128_128_team and cost_fast_d8_s2_pair <= cost_fast_f128x128_128 and cost_fast_d8_s2_pair <= cost_fast_f192x128_128 and cost_fast_d8_s2_pair <= cost_fast_f256x128_128:  # engine-fast-d8-s2-pair
+                return 0, 7
+            if M <= 8 and N <= num_sms * 1024 and ((K + 127) // 128) * 96 <= 24_576 and (cost_fast_d8_wide_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_fast_d8_wide_pair <= cost_fast_f16x64_128 and cost_fast_d8_wide_pair <= cost_fast_f32x64_128_s2 and cost_fast_d8_wide_pair <= cost_fast_f64x64_128_s2 and cost_fast_d8_wide_pair <= cost_fast_f64x64_128 and cost_fast_d8_wide_pair <= cost_fast_f128x64_128_s2 and cost_fast_d8_wide_pair <= cost_fast_f128x64_128 and cost_fast_d8_wide_pair <= cost_fast_f128x128_128_team and cost_fast_d8_wide_pair <= cost_fast_f128x128_128 and cost_fast_d8_wide_pair <= cost_fast_f192x128_128 and cost_fast_d8_wide_pair <= cost_fast_f256x128_128:  # engine-fast-d8-wide-pair
+                return 0, 8
+            if M <= 16 and N <= num_sms * 256 and ((K + 127) // 128) * 128 <= 24_576 and (cost_fast_d16_s1 <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_fast_d16_s1 <= cost_fast_f16x64_128 and cost_fast_d16_s1 <= cost_fast_f32x64_128_s2 and cost_fast_d16_s1 <= cost_fast_f64x64_128_s2 and cost_fast_d16_s1 <= cost_fast_f64x64_128 and cost_fast_d16_s1 <= cost_fast_f128x64_128_s2 and cost_fast_d16_s1 <= cost_fast_f128x64_128 and cost_fast_d16_s1 <= cost_fast_f128x128_128_team and cost_fast_d16_s1 <= cost_fast_f128x128_128 and cost_fast_d16_s1 <= cost_fast_f192x128_128 and cost_fast_d16_s1 <= cost_fast_f256x128_128:  # engine-fast-d16-s1
+                return 0, 9
+            if M <= 16 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 72 <= 24_576 and (cost_fast_d16_s2 <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d16_s2 <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d16_s2 <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s2 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d16_s2 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s2 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_fast_d16_s2 <= cost_fast_f16x64_128 and cost_fast_d16_s2 <= cost_fast_f32x64_128_s2 and cost_fast_d16_s2 <= cost_fast_f64x64_128_s2 and cost_fast_d16_s2 <= cost_fast_f64x64_128 and cost_fast_d16_s2 <= cost_fast_f128x64_128_s2 and cost_fast_d16_s2 <= cost_fast_f128x64_128 and cost_fast_d16_s2 <= cost_fast_f128x128_128_team and cost_fast_d16_s2 <= cost_fast_f128x128_128 and cost_fast_d16_s2 <= cost_fast_f192x128_128 and cost_fast_d16_s2 <= cost_fast_f256x128_128:  # engine-fast-d16-s2
+                return 0, 10
+            if M <= 16 and N <= num_sms * 512 and ((K + 127) // 128) * 128 <= 24_576 and (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d16_s1_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_fast_d16_s1_pair <= cost_fast_f16x64_128 and cost_fast_d16_s1_pair <= cost_fast_f32x64_128_s2 and cost_fast_d16_s1_pair <= cost_fast_f64x64_128_s2 and cost_fast_d16_s1_pair <= cost_fast_f64x64_128 and cost_fast_d16_s1_pair <= cost_fast_f128x64_128_s2 and cost_fast_d16_s1_pair <= cost_fast_f128x64_128 and cost_fast_d16_s1_pair <= cost_fast_f128x128_128_team and cost_fast_d16_s1_pair <= cost_fast_f128x128_128 and cost_fast_d16_s1_pair <= cost_fast_f192x128_128 and cost_fast_d16_s1_pair <= cost_fast_f256x128_128:  # engine-fast-d16-s1-pair
+                return 0, 11
+            if M <= 16 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 72 <= 24_576 and (cost_fast_d16_s2_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_fast_d16_s2_pair <= cost_fast_f16x64_128 and cost_fast_d16_s2_pair <= cost_fast_f32x64_128_s2 and cost_fast_d16_s2_pair <= cost_fast_f64x64_128_s2 and cost_fast_d16_s2_pair <= cost_fast_f64x64_128 and cost_fast_d16_s2_pair <= cost_fast_f128x64_128_s2 and cost_fast_d16_s2_pair <= cost_fast_f128x64_128 and cost_fast_d16_s2_pair <= cost_fast_f128x128_128_team and cost_fast_d16_s2_pair <= cost_fast_f128x128_128 and cost_fast_d16_s2_pair <= cost_fast_f192x128_128 and cost_fast_d16_s2_pair <= cost_fast_f256x128_128:  # engine-fast-d16-s2-pair
+                return 0, 12
+            if M <= 32 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 136 <= 24_576 and (cost_fast_d32_s2 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d32_s2 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d32_s2 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_fast_d32_s2 <= cost_fast_f16x64_128 and cost_fast_d32_s2 <= cost_fast_f32x64_128_s2 and cost_fast_d32_s2 <= cost_fast_f64x64_128_s2 and cost_fast_d32_s2 <= cost_fast_f64x64_128 and cost_fast_d32_s2 <= cost_fast_f128x64_128_s2 and cost_fast_d32_s2 <= cost_fast_f128x64_128 and cost_fast_d32_s2 <= cost_fast_f128x128_128_team and cost_fast_d32_s2 <= cost_fast_f128x128_128 and cost_fast_d32_s2 <= cost_fast_f192x128_128 and cost_fast_d32_s2 <= cost_fast_f256x128_128:  # engine-fast-d32-s2
+                return 0, 13
+            if M <= 32 and N <= num_sms * 512 and ((K + 127) // 128) * 192 <= 24_576 and (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_fast_d32_s1_pair <= cost_fast_f16x64_128 and cost_fast_d32_s1_pair <= cost_fast_f32x64_128_s2 and cost_fast_d32_s1_pair <= cost_fast_f64x64_128_s2 and cost_fast_d32_s1_pair <= cost_fast_f64x64_128 and cost_fast_d32_s1_pair <= cost_fast_f128x64_128_s2 and cost_fast_d32_s1_pair <= cost_fast_f128x64_128 and cost_fast_d32_s1_pair <= cost_fast_f128x128_128_team and cost_fast_d32_s1_pair <= cost_fast_f128x128_128 and cost_fast_d32_s1_pair <= cost_fast_f192x128_128 and cost_fast_d32_s1_pair <= cost_fast_f256x128_128:  # engine-fast-d32-s1-pair
+                return 0, 14
+            if M <= 32 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 136 <= 24_576 and (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_fast_d32_s2_pair <= cost_fast_f16x64_128 and cost_fast_d32_s2_pair <= cost_fast_f32x64_128_s2 and cost_fast_d32_s2_pair <= cost_fast_f64x64_128_s2 and cost_fast_d32_s2_pair <= cost_fast_f64x64_128 and cost_fast_d32_s2_pair <= cost_fast_f128x64_128_s2 and cost_fast_d32_s2_pair <= cost_fast_f128x64_128 and cost_fast_d32_s2_pair <= cost_fast_f128x128_128_team and cost_fast_d32_s2_pair <= cost_fast_f128x128_128 and cost_fast_d32_s2_pair <= cost_fast_f192x128_128 and cost_fast_d32_s2_pair <= cost_fast_f256x128_128:  # engine-fast-d32-s2-pair
+                return 0, 15
+            if M <= 32 and N <= num_sms * 1024 and ((K + 127) // 128) * 192 <= 24_576 and cost_fast_d32_wide_pair <= cost_fast_f16x64_128 and cost_fast_d32_wide_pair <= cost_fast_f32x64_128_s2 and cost_fast_d32_wide_pair <= cost_fast_f64x64_128_s2 and cost_fast_d32_wide_pair <= cost_fast_f64x64_128 and cost_fast_d32_wide_pair <= cost_fast_f128x64_128_s2 and cost_fast_d32_wide_pair <= cost_fast_f128x64_128 and cost_fast_d32_wide_pair <= cost_fast_f128x128_128_team and cost_fast_d32_wide_pair <= cost_fast_f128x128_128 and cost_fast_d32_wide_pair <= cost_fast_f192x128_128 and cost_fast_d32_wide_pair <= cost_fast_f256x128_128:  # engine-fast-d32-wide-pair
+                return 0, 16
+            if cost_fast_f16x64_128 <= cost_fast_f32x64_128_s2 and cost_fast_f16x64_128 <= cost_fast_f64x64_128_s2 and cost_fast_f16x64_128 <= cost_fast_f64x64_128 and cost_fast_f16x64_128 <= cost_fast_f128x64_128_s2 and cost_fast_f16x64_128 <= cost_fast_f128x64_128 and cost_fast_f16x64_128 <= cost_fast_f128x128_128_team and cost_fast_f16x64_128 <= cost_fast_f128x128_128 and cost_fast_f16x64_128 <= cost_fast_f192x128_128 and cost_fast_f16x64_128 <= cost_fast_f256x128_128:  # engine-fast-f16x64-128
+                return 2, 17
+            if cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 and cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 and cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 and cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128:  # engine-fast-f32x64-128-s2
+                return 2, 18
+            if cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 and cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 and cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128:  # engine-fast-f64x64-128-s2
+                return 2, 19
+            if cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 and cost_fast_f64x64_128 <= cost_fast_f128x64_128 and cost_fast_f64x64_128 <= cost_fast_f128x128_128_team and cost_fast_f64x64_128 <= cost_fast_f128x128_128 and cost_fast_f64x64_128 <= cost_fast_f192x128_128 and cost_fast_f64x64_128 <= cost_fast_f256x128_128:  # engine-fast-f64x64-128
+                return 2, 20
+            if cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128:  # engine-fast-f128x64-128-s2
+                return 2, 21
+            if cost_fast_f128x64_128 <= cost_fast_f128x128_128_team and cost_fast_f128x64_128 <= cost_fast_f128x128_128 and cost_fast_f128x64_128 <= cost_fast_f192x128_128 and cost_fast_f128x64_128 <= cost_fast_f256x128_128:  # engine-fast-f128x64-128
+                return 2, 22
+            if cost_fast_f128x128_128_team <= cost_fast_f128x128_128 and cost_fast_f128x128_128_team <= cost_fast_f192x128_128 and cost_fast_f128x128_128_team <= cost_fast_f256x128_128:  # engine-fast-f128x128-128-team
+                return 2, 23
+            if cost_fast_f128x128_128 <= cost_fast_f192x128_128 and cost_fast_f128x128_128 <= cost_fast_f256x128_128:  # engine-fast-f128x128-128
+                return 2, 24
+            if cost_fast_f192x128_128 <= cost_fast_f256x128_128:  # engine-fast-f192x128-128
+                return 2, 25
+            if True:  # engine-fast-f256x128-128
+                return 2, 26
+        if measured_sizes and accumulation == 0 and scaling != 2:
+            cost_steps = ((K + 63) // 64)
+            cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_rounds_8x16_264 = cost_last_8x16 // 264
+            cost_input = M * K // 1024
+            cost_output = M * N // 1024
+            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
+            cost_tiles_8x64 = ((M + 7) // 8) * ((N + 63) // 64)
+            cost_last_8x64 = cost_tiles_8x64 + -1
+            cost_rounds_8x64_264 = cost_last_8x64 // 264
+            cost_outside_8x64 = M * 7 % 8 * ((N + 63) // 64)
+            cost_tiles_16x64 = ((M + 15) // 16) * ((N + 63) // 64)
+            cost_last_16x64 = cost_tiles_16x64 + -1
+            cost_rounds_16x64_132 = cost_last_16x64 // 132
+            cost_outside_16x64 = M * 15 % 16 * ((N + 63) // 64)
+            cost_rounds_16x64_264 = cost_last_16x64 // 264
+            cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
+            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+            cost_last_32x64 = cost_tiles_32x64 + -1
+            cost_rounds_32x64_264 = cost_last_32x64 // 264
+            cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
+            cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
+            cost_weight = N * K // 1024
+            cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
+            cost_last_64x64 = cost_tiles_64x64 + -1
+            cost_rounds_64x64_132 = cost_last_64x64 // 132
+            cost_late_64x64_132_66 = cost_last_64x64 + 66
+            cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 // 132
+            cost_tiles_128x64 = ((M + 127) // 128) * ((N + 63) // 64)
+            cost_last_128x64 = cost_tiles_128x64 + -1
+            cost_rounds_128x64_132 = cost_last_128x64 // 132
+            cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
+            cost_last_128x128 = cost_tiles_128x128 + -1
+            cost_rounds_128x128_132 = cost_last_128x128 // 132
+            cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
+            cost_last_192x128 = cost_tiles_192x128 + -1
+            cost_rounds_192x128_132 = cost_last_192x128 // 132
+            cost_row_d8x8_pair = 3_229_000 + 15_770 * cost_steps + 141 * cost_tiles_8x16 * cost_steps + 21_290 * cost_rounds_8x16_264 * cost_steps + 37_210 * cost_input + 19_070 * cost_output + 3 * cost_outside_8x16 * cost_steps
+            cost_rounds_8x64_132 = cost_last_8x64 // 132
+            cost_row_d8_s1 = 2_214_000 + 57_910 * cost_steps + 574 * cost_tiles_8x64 * cost_steps + 155_000 * cost_rounds_8x64_132 + 43_750 * cost_rounds_8x64_132 * cost_steps + 3924 * cost_input + 2433 * cost_output + 3 * cost_outside_8x64 * cost_steps
+            cost_row_d8_s2 = 2_756_000 + 20_850 * cost_steps + 785 * cost_tiles_8x64 * cost_steps
+            cost_row_d8_s1_pair = 2_160_000 + 60_800 * cost_steps + 6037 * cost_tiles_8x64 + 517 * cost_tiles_8x64 * cost_steps + 14_320_000 * cost_rounds_8x64_264 + 4339 * cost_output + 5 * cost_outside_8x64 * cost_steps
+            cost_row_d16_s1 = 1_920_000 + 65_700 * cost_steps + 8801 * cost_tiles_16x64 + 393 * cost_tiles_16x64 * cost_steps + 57_370 * cost_rounds_16x64_132 * cost_steps + 3364 * cost_input + 2 * cost_outside_16x64 * cost_steps
+            cost_row_d16_s2 = 2_439_000 + 25_770 * cost_steps + 684 * cost_tiles_16x64 * cost_steps + 1322 * cost_input + 9931 * cost_output
+            cost_row_d16_s1_pair = 2_051_000 + 67_800 * cost_steps + 6475 * cost_tiles_16x64 + 466 * cost_tiles_16x64 * cost_steps + 15_060_000 * cost_rounds_16x64_264 + 2985 * cost_input + 468 * cost_output + 5 * cost_outside_16x64 * cost_steps
+            cost_row_d16_s2_pair = 3_525_000 + 26_510 * cost_steps + 689 * cost_tiles_16x64 * cost_steps + 2397 * cost_input + 1 * cost_outside_16x64 * cost_steps
+            cost_tiles_16x128 = ((M + 15) // 16) * ((N + 127) // 128)
+            cost_outside_16x128 = M * 15 % 16 * ((N + 127) // 128)
+            cost_row_d16_wide_pair = 2_561_000 + 71_800 * cost_steps + 1435 * cost_tiles_16x128 * cost_steps + 6514 * cost_input + 2 * cost_outside_16x128 * cost_steps
+            cost_rounds_32x64_132 = cost_last_32x64 // 132
+            cost_row_d32_s1 = 2_102_000 + 70_430 * cost_steps + 7978 * cost_tiles_32x64 + 278 * cost_tiles_32x64 * cost_steps + 69_720 * cost_rounds_32x64_132 * cost_steps + 1493 * cost_input + 3792 * cost_output + 3 * cost_outside_32x64 * cost_steps
+            cost_row_d32_s2 = 2_729_000 + 25_160 * cost_steps + 272 * cost_tiles_32x64 + 583 * cost_tiles_32x64 * cost_steps + 4175 * cost_input + 3608 * cost_output + 4 * cost_outside_32x64 * cost_steps
+            cost_row_d32_s1_pair = 2_272_000 + 70_860 * cost_steps + 4095 * cost_tiles_32x64 + 456 * cost_tiles_32x64 * cost_steps + 13_800_000 * cost_rounds_32x64_264 + 343 * cost_input + 4377 * cost_output + 4 * cost_outside_32x64 * cost_steps
+            cost_row_d32_s2_pair = 3_676_000 + 30_430 * cost_steps + 658 * cost_tiles_32x64 * cost_steps + 1388 * cost_input + 1 * cost_outside_32x64 * cost_steps
+            cost_row_d32_wide_pair = 2_892_000 + 87_630 * cost_steps + 1404 * cost_tiles_32x128 * cost_steps + 6903 * cost_input + 2 * cost_outside_32x128 * cost_steps
+            cost_rounds_32x64_130 = cost_last_32x64 // 130
+            cost_shares_32x64_65 = cost_last_32x64 // 65
+            cost_row_p32x64_128_s2 = 2_889_000 + 38_920 * cost_steps + 12_180 * cost_tiles_32x64 + 228 * cost_tiles_32x64 * cost_steps + 3956 * cost_rounds_32x64_130 * cost_steps + 18_930 * cost_shares_32x64_65 * cost_steps + 75 * cost_weight + 628 * cost_input + 1 * cost_outside_32x64 * cost_steps
+            cost_row_p32x64_128 = 2_451_000 + 86_700 * cost_steps + 8150 * cost_tiles_32x64 + 82 * cost_tiles_32x64 * cost_steps + 69_710 * cost_rounds_32x64_132 * cost_steps + 61 * cost_weight
+            cost_row_p64x64_128_s2 = 3_756_000 + 49_270 * cost_steps + 4675 * cost_tiles_64x64 + 302 * cost_tiles_64x64 * cost_steps + 574_400 * cost_rounds_64x64_132 + 39_570 * cost_rounds_64x64_132 * cost_steps + 28_840 * cost_late_64x64_132_66_wholes * cost_steps + 31 * cost_weight
+            cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
+            cost_row_p64x64_128 = 2_618_000 + 95_170 * cost_steps + 972 * cost_tiles_64x64 + 131 * cost_tiles_64x64 * cost_steps + 94_610 * cost_rounds_64x64_132 * cost_steps + 35 * cost_weight + 390 * cost_input + 1616 * cost_output + 1 * cost_outside_64x64 * cost_steps
+            cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
+            cost_last_64x128 = cost_tiles_64x128 + -1
+            cost_rounds_64x128_130 = cost_last_64x128 // 130
+            cost_late_64x128_130_65 = cost_last_64x128 + 65
+            cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 // 130
+            cost_row_p64x128_128_s2 = 4_467_000 + 47_850 * cost_steps + 241 * cost_tiles_64x128 * cost_steps + 1_024_000 * cost_rounds_64x128_130 + 54_680 * cost_rounds_64x128_130 * cost_steps + 36_470 * cost_late_64x128_130_65_wholes * cost_steps + 130 * cost_weight + 816 * cost_input + 346 * cost_output
+            cost_row_p128x64_128 = 3_410_000 + 105_000 * cost_steps + 103 * cost_tiles_128x64 * cost_steps + 736_300 * cost_rounds_128x64_132 + 114_400 * cost_rounds_128x64_132 * cost_steps + 98 * cost_weight + 306 * cost_input + 644 * cost_output
+            cost_row_p128x128_128 = 4_234_000 + 142_500 * cost_steps + 166 * cost_tiles_128x128 * cost_steps + 998_200 * cost_rounds_128x128_132 + 173_300 * cost_rounds_128x128_132 * cost_steps + 114 * cost_weight + 208 * cost_input + 317 * cost_output
+            cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
+            cost_last_128x192 = cost_tiles_128x192 + -1
+            cost_rounds_128x192_132 = cost_last_128x192 // 132
+            cost_row_p128x192_128 = 4_945_000 + 253_900 * cost_steps + 287 * cost_tiles_128x192 * cost_steps + 2_930_000 * cost_rounds_128x192_132 + 263_500 * cost_rounds_128x192_132 * cost_steps + 92 * cost_weight + 172 * cost_input + 78 * cost_output
+            cost_row_p192x128_128 = 4_969_000 + 230_300 * cost_steps + 363 * cost_tiles_192x128 * cost_steps + 1_372_000 * cost_rounds_192x128_132 + 245_100 * cost_rounds_192x128_132 * cost_steps + 70 * cost_weight + 174 * cost_input + 314 * cost_output
+            if M <= 8 and ((K + 127) // 128) * M * 132 + ((K + 127) // 128) * 16 + 2112 <= 43_008 and N <= num_sms * 256 and (cost_row_d8x8_pair <= cost_row_d8_s1 or M > 8 or N > num_sms * 256 or ((K + 127) // 128) * 96 > 24_576) and (cost_row_d8x8_pair <= cost_row_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576) and (cost_row_d8x8_pair <= cost_row_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_row_d8x8_pair <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8x8_pair <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8x8_pair <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8x8_pair <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8x8_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8x8_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8x8_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8x8_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8x8_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8x8_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_row_d8x8_pair <= cost_row_p32x64_128_s2 and cost_row_d8x8_pair <= cost_row_p32x64_128 and cost_row_d8x8_pair <= cost_row_p64x64_128_s2 and cost_row_d8x8_pair <= cost_row_p64x64_128 and cost_row_d8x8_pair <= cost_row_p64x128_128_s2 and cost_row_d8x8_pair <= cost_row_p128x64_128 and cost_row_d8x8_pair <= cost_row_p128x128_128 and cost_row_d8x8_pair <= cost_row_p128x192_128 and cost_row_d8x8_pair <= cost_row_p192x128_128:  # engine-row-d8x8-pair
+                return 0, 27
+            if M <= 8 and N <= num_sms * 256 and ((K + 127) // 128) * 96 <= 24_576 and (cost_row_d8_s1 <= cost_row_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576) and (cost_row_d8_s1 <= cost_row_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_row_d8_s1 <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1 <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s1 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s1 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s1 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s1 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s1 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s1 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_row_d8_s1 <= cost_row_p32x64_128_s2 and cost_row_d8_s1 <= cost_row_p32x64_128 and cost_row_d8_s1 <= cost_row_p64x64_128_s2 and cost_row_d8_s1 <= cost_row_p64x64_128 and cost_row_d8_s1 <= cost_row_p64x128_128_s2 and cost_row_d8_s1 <= cost_row_p128x64_128 and cost_row_d8_s1 <= cost_row_p128x128_128 and cost_row_d8_s1 <= cost_row_p128x192_128 and cost_row_d8_s1 <= cost_row_p192x128_128:  # engine-row-d8-s1
+                return 0, 28
+            if M <= 8 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 40 <= 24_576 and (cost_row_d8_s2 <= cost_row_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_row_d8_s2 <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s2 <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s2 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s2 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s2 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s2 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s2 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s2 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s2 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s2 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_row_d8_s2 <= cost_row_p32x64_128_s2 and cost_row_d8_s2 <= cost_row_p32x64_128 and cost_row_d8_s2 <= cost_row_p64x64_128_s2 and cost_row_d8_s2 <= cost_row_p64x64_128 and cost_row_d8_s2 <= cost_row_p64x128_128_s2 and cost_row_d8_s2 <= cost_row_p128x64_128 and cost_row_d8_s2 <= cost_row_p128x128_128 and cost_row_d8_s2 <= cost_row_p128x192_128 and cost_row_d8_s2 <= cost_row_p192x128_128:  # engine-row-d8-s2
+                return 0, 29
+            if M <= 8 and N <= num_sms * 512 and ((K + 127) // 128) * 96 <= 24_576 and (cost_row_d8_s1_pair <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_row_d8_s1_pair <= cost_row_p32x64_128_s2 and cost_row_d8_s1_pair <= cost_row_p32x64_128 and cost_row_d8_s1_pair <= cost_row_p64x64_128_s2 and cost_row_d8_s1_pair <= cost_row_p64x64_128 and cost_row_d8_s1_pair <= cost_row_p64x128_128_s2 and cost_row_d8_s1_pair <= cost_row_p128x64_128 and cost_row_d8_s1_pair <= cost_row_p128x128_128 and cost_row_d8_s1_pair <= cost_row_p128x192_128 and cost_row_d8_s1_pair <= cost_row_p192x128_128:  # engine-row-d8-s1-pair
+                return 0, 30
+            if M <= 16 and N <= num_sms * 256 and ((K + 127) // 128) * 128 <= 24_576 and (cost_row_d16_s1 <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d16_s1 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s1 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d16_s1 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s1 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s1 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s1 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s1 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s1 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_row_d16_s1 <= cost_row_p32x64_128_s2 and cost_row_d16_s1 <= cost_row_p32x64_128 and cost_row_d16_s1 <= cost_row_p64x64_128_s2 and cost_row_d16_s1 <= cost_row_p64x64_128 and cost_row_d16_s1 <= cost_row_p64x128_128_s2 and cost_row_d16_s1 <= cost_row_p128x64_128 and cost_row_d16_s1 <= cost_row_p128x128_128 and cost_row_d16_s1 <= cost_row_p128x192_128 and cost_row_d16_s1 <= cost_row_p192x128_128:  # engine-row-d16-s1
+                return 0, 31
+            if M <= 16 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 72 <= 24_576 and (cost_row_d16_s2 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s2 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d16_s2 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s2 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s2 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s2 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s2 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s2 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_row_d16_s2 <= cost_row_p32x64_128_s2 and cost_row_d16_s2 <= cost_row_p32x64_128 and cost_row_d16_s2 <= cost_row_p64x64_128_s2 and cost_row_d16_s2 <= cost_row_p64x64_128 and cost_row_d16_s2 <= cost_row_p64x128_128_s2 and cost_row_d16_s2 <= cost_row_p128x64_128 and cost_row_d16_s2 <= cost_row_p128x128_128 and cost_row_d16_s2 <= cost_row_p128x192_128 and cost_row_d16_s2 <= cost_row_p192x128_128:  # engine-row-d16-s2
+                return 0, 32
+            if M <= 16 and N <= num_sms * 512 and ((K + 127) // 128) * 128 <= 24_576 and (cost_row_d16_s1_pair <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_row_d16_s1_pair <= cost_row_p32x64_128_s2 and cost_row_d16_s1_pair <= cost_row_p32x64_128 and cost_row_d16_s1_pair <= cost_row_p64x64_128_s2 and cost_row_d16_s1_pair <= cost_row_p64x64_128 and cost_row_d16_s1_pair <= cost_row_p64x128_128_s2 and cost_row_d16_s1_pair <= cost_row_p128x64_128 and cost_row_d16_s1_pair <= cost_row_p128x128_128 and cost_row_d16_s1_pair <= cost_row_p128x192_128 and cost_row_d16_s1_pair <= cost_row_p192x128_128:  # engine-row-d16-s1-pair
+                return 0, 33
+            if M <= 16 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 72 <= 24_576 and (cost_row_d16_s2_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s2_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s2_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s2_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s2_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s2_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_row_d16_s2_pair <= cost_row_p32x64_128_s2 and cost_row_d16_s2_pair <= cost_row_p32x64_128 and cost_row_d16_s2_pair <= cost_row_p64x64_128_s2 and cost_row_d16_s2_pair <= cost_row_p64x64_128 and cost_row_d16_s2_pair <= cost_row_p64x128_128_s2 and cost_row_d16_s2_pair <= cost_row_p128x64_128 and cost_row_d16_s2_pair <= cost_row_p128x128_128 and cost_row_d16_s2_pair <= cost_row_p128x192_128 and cost_row_d16_s2_pair <= cost_row_p192x128_128:  # engine-row-d16-s2-pair
+                return 0, 34
+            if M <= 16 and N <= num_sms * 1024 and ((K + 127) // 128) * 128 <= 24_576 and (cost_row_d16_wide_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_wide_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_wide_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_wide_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_wide_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_row_d16_wide_pair <= cost_row_p32x64_128_s2 and cost_row_d16_wide_pair <= cost_row_p32x64_128 and cost_row_d16_wide_pair <= cost_row_p64x64_128_s2 and cost_row_d16_wide_pair <= cost_row_p64x64_128 and cost_row_d16_wide_pair <= cost_row_p64x128_128_s2 and cost_row_d16_wide_pair <= cost_row_p128x64_128 and cost_row_d16_wide_pair <= cost_row_p128x128_128 and cost_row_d16_wide_pair <= cost_row_p128x192_128 and cost_row_d16_wide_pair <= cost_row_p192x128_128:  # engine-row-d16-wide-pair
+                return 0, 35
+            if M <= 32 and N <= num_sms * 256 and ((K + 127) // 128) * 192 <= 24_576 and (cost_row_d32_s1 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d32_s1 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d32_s1 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d32_s1 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_row_d32_s1 <= cost_row_p32x64_128_s2 and cost_row_d32_s1 <= cost_row_p32x64_128 and cost_row_d32_s1 <= cost_row_p64x64_128_s2 and cost_row_d32_s1 <= cost_row_p64x64_128 and cost_row_d32_s1 <= cost_row_p64x128_128_s2 and cost_row_d32_s1 <= cost_row_p128x64_128 and cost_row_d32_s1 <= cost_row_p128x128_128 and cost_row_d32_s1 <= cost_row_p128x192_128 and cost_row_d32_s1 <= cost_row_p192x128_128:  # engine-row-d32-s1
+                return 0, 36
+            if M <= 32 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 136 <= 24_576 and (cost_row_d32_s2 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d32_s2 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d32_s2 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_row_d32_s2 <= cost_row_p32x64_128_s2 and cost_row_d32_s2 <= cost_row_p32x64_128 and cost_row_d32_s2 <= cost_row_p64x64_128_s2 and cost_row_d32_s2 <= cost_row_p64x64_128 and cost_row_d32_s2 <= cost_row_p64x128_128_s2 and cost_row_d32_s2 <= cost_row_p128x64_128 and cost_row_d32_s2 <= cost_row_p128x128_128 and cost_row_d32_s2 <= cost_row_p128x192_128 and cost_row_d32_s2 <= cost_row_p192x128_128:  # engine-row-d32-s2
+                return 0, 37
+            if M <= 32 and N <= num_sms * 512 and ((K + 127) // 128) * 192 <= 24_576 and (cost_row_d32_s1_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d32_s1_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_row_d32_s1_pair <= cost_row_p32x64_128_s2 and cost_row_d32_s1_pair <= cost_row_p32x64_128 and cost_row_d32_s1_pair <= cost_row_p64x64_128_s2 and cost_row_d32_s1_pair <= cost_row_p64x64_128 and cost_row_d32_s1_pair <= cost_row_p64x128_128_s2 and cost_row_d32_s1_pair <= cost_row_p128x64_128 and cost_row_d32_s1_pair <= cost_row_p128x128_128 and cost_row_d32_s1_pair <= cost_row_p128x192_128 and cost_row_d32_s1_pair <= cost_row_p192x128_128:  # engine-row-d32-s1-pair
+                return 0, 38
+            if M <= 32 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 136 <= 24_576 and (cost_row_d32_s2_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_row_d32_s2_pair <= cost_row_p32x64_128_s2 and cost_row_d32_s2_pair <= cost_row_p32x64_128 and cost_row_d32_s2_pair <= cost_row_p64x64_128_s2 and cost_row_d32_s2_pair <= cost_row_p64x64_128 and cost_row_d32_s2_pair <= cost_row_p64x128_128_s2 and cost_row_d32_s2_pair <= cost_row_p128x64_128 and cost_row_d32_s2_pair <= cost_row_p128x128_128 and cost_row_d32_s2_pair <= cost_row_p128x192_128 and cost_row_d32_s2_pair <= cost_row_p192x128_128:  # engine-row-d32-s2-pair
+                return 0, 39
+            if M <= 32 and N <= num_sms * 1024 and ((K + 127) // 128) * 192 <= 24_576 and cost_row_d32_wide_pair <= cost_row_p32x64_128_s2 and cost_row_d32_wide_pair <= cost_row_p32x64_128 and cost_row_d32_wide_pair <= cost_row_p64x64_128_s2 and cost_row_d32_wide_pair <= cost_row_p64x64_128 and cost_row_d32_wide_pair <= cost_row_p64x128_128_s2 and cost_row_d32_wide_pair <= cost_row_p128x64_128 and cost_row_d32_wide_pair <= cost_row_p128x128_128 and cost_row_d32_wide_pair <= cost_row_p128x192_128 and cost_row_d32_wide_pair <= cost_row_p192x128_128:  # engine-row-d32-wide-pair
+                return 0, 40
+            if cost_row_p32x64_128_s2 <= cost_row_p32x64_128 and cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 and cost_row_p32x64_128_s2 <= cost_row_p64x64_128 and cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 and cost_row_p32x64_128_s2 <= cost_row_p128x64_128 and cost_row_p32x64_128_s2 <= cost_row_p128x128_128 and cost_row_p32x64_128_s2 <= cost_row_p128x192_128 and cost_row_p32x64_128_s2 <= cost_row_p192x128_128:  # engine-row-p32x64-128-s2
+                return 2, 41
+            if cost_row_p32x64_128 <= cost_row_p64x64_128_s2 and cost_row_p32x64_128 <= cost_row_p64x64_128 and cost_row_p32x64_128 <= cost_row_p64x128_128_s2 and cost_row_p32x64_128 <= cost_row_p128x64_128 and cost_row_p32x64_128 <= cost_row_p128x128_128 and cost_row_p32x64_128 <= cost_row_p128x192_128 and cost_row_p32x64_128 <= cost_row_p192x128_128:  # engine-row-p32x64-128
+                return 2, 42
+            if cost_row_p64x64_128_s2 <= cost_row_p64x64_128 and cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 and cost_row_p64x64_128_s2 <= cost_row_p128x64_128 and cost_row_p64x64_128_s2 <= cost_row_p128x128_128 and cost_row_p64x64_128_s2 <= cost_row_p128x192_128 and cost_row_p64x64_128_s2 <= cost_row_p192x128_128:  # engine-row-p64x64-128-s2
+                return 2, 43
+            if cost_row_p64x64_128 <= cost_row_p64x128_128_s2 and cost_row_p64x64_128 <= cost_row_p128x64_128 and cost_row_p64x64_128 <= cost_row_p128x128_128 and cost_row_p64x64_128 <= cost_row_p128x192_128 and cost_row_p64x64_128 <= cost_row_p192x128_128:  # engine-row-p64x64-128
+                return 2, 44
+            if cost_row_p64x128_128_s2 <= cost_row_p128x64_128 and cost_row_p64x128_128_s2 <= cost_row_p128x128_128 and cost_row_p64x128_128_s2 <= cost_row_p128x192_128 and cost_row_p64x128_128_s2 <= cost_row_p192x128_128:  # engine-row-p64x128-128-s2
+                return 2, 45
+            if cost_row_p128x64_128 <= cost_row_p128x128_128 and cost_row_p128x64_128 <= cost_row_p128x192_128 and cost_row_p128x64_128 <= cost_row_p192x128_128:  # engine-row-p128x64-128
+                return 2, 46
+            if cost_row_p128x128_128 <= cost_row_p128x192_128 and cost_row_p128x128_128 <= cost_row_p192x128_128:  # engine-row-p128x128-128
+                return 2, 47
+            if cost_row_p128x192_128 <= cost_row_p192x128_128:  # engine-row-p128x192-128
+                return 2, 48
+            if True:  # engine-row-p192x128-128
+                return 2, 49
+        if measured_sizes and scaling == 2:
+            cost_steps = ((K + 63) // 64)
+            cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_rounds_8x16_264 = cost_last_8x16 // 264
+            cost_input = M * K // 1024
+            cost_output = M * N // 1024
+            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
+            cost_tiles_8x64 = ((M + 7) // 8) * ((N + 63) // 64)
+            cost_last_8x64 = cost_tiles_8x64 + -1
+            cost_rounds_8x64_264 = cost_last_8x64 // 264
+            cost_outside_8x64 = M * 7 % 8 * ((N + 63) // 64)
+            cost_tiles_8x128 = ((M + 7) // 8) * ((N + 127) // 128)
+            cost_outside_8x128 = M * 7 % 8 * ((N + 127) // 128)
+            cost_tiles_16x64 = ((M + 15) // 16) * ((N + 63) // 64)
+            cost_last_16x64 = cost_tiles_16x64 + -1
+            cost_rounds_16x64_132 = cost_last_16x64 // 132
+            cost_outside_16x64 = M * 15 % 16 * ((N + 63) // 64)
+            cost_rounds_16x64_264 = cost_last_16x64 // 264
+            cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
+            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+            cost_last_32x64 = cost_tiles_32x64 + -1
+            cost_rounds_32x64_264 = cost_last_32x64 // 264
+            cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
+            cost_weight = N * K // 1024
+            cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
+            cost_last_64x64 = cost_tiles_64x64 + -1
+            cost_rounds_64x64_132 = cost_last_64x64 // 132
+            cost_tiles_128x64 = ((M + 127) // 128) * ((N + 63) // 64)
+            cost_last_128x64 = cost_tiles_128x64 + -1
+            cost_rounds_128x64_132 = cost_last_128x64 // 132
+            cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
+            cost_last_128x128 = cost_tiles_128x128 + -1
+            cost_rounds_128x128_132 = cost_last_128x128 // 132
+            cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
+            cost_last_192x128 = cost_tiles_192x128 + -1
+            cost_rounds_192x128_132 = cost_last_192x128 // 132
+            cost_rounds_32x64_132 = cost_last_32x64 // 132
+            cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
+            cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
+            cost_last_64x128 = cost_tiles_64x128 + -1
+            cost_rounds_64x128_130 = cost_last_64x128 // 130
+            cost_late_64x128_130_65 = cost_last_64x128 + 65
+            cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 // 130
+            cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
+            cost_last_128x192 = cost_tiles_128x192 + -1
+            cost_rounds_128x192_132 = cost_last_128x192 // 132
+            cost_block_d8x8_pair = 4_126_000 + 13_910 * cost_steps + 129 * cost_tiles_8x16 * cost_steps + 27_720 * cost_rounds_8x16_264 * cost_steps + 66_080 * cost_input + 4889 * cost_output + 4 * cost_outside_8x16 * cost_steps
+            cost_block_d8_s2 = 3_211_000 + 20_010 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps
+            cost_block_d8_s1_pair = 2_943_000 + 63_010 * cost_steps + 6903 * cost_tiles_8x64 + 488 * cost_tiles_8x64 * cost_steps + 16_540_000 * cost_rounds_8x64_264 + 8 * cost_outside_8x64 * cost_steps
+            cost_block_d8_s2_pair = 4_237_000 + 22_920 * cost_steps + 705 * cost_tiles_8x64 * cost_steps + 6 * cost_outside_8x64 * cost_steps
+            cost_block_d8_wide_pair = 3_383_000 + 80_920 * cost_steps + 1387 * cost_tiles_8x128 * cost_steps + 9 * cost_outside_8x128 * cost_steps
+            cost_block_d16_s1 = 2_841_000 + 68_240 * cost_steps + 4757 * cost_tiles_16x64 + 369 * cost_tiles_16x64 * cost_steps + 69_470 * cost_rounds_16x64_132 * cost_steps + 2376 * cost_input + 1 * cost_outside_16x64 * cost_steps
+            cost_block_d16_s2 = 3_146_000 + 25_790 * cost_steps + 615 * cost_tiles_16x64 * cost_steps + 11_370 * cost_output + 3 * cost_outside_16x64 * cost_steps
+            cost_block_d16_s1_pair = 3_078_000 + 68_080 * cost_steps + 500 * cost_tiles_16x64 * cost_steps + 15_080_000 * cost_rounds_16x64_264 + 10_770 * cost_input + 9 * cost_outside_16x64 * cost_steps
+            cost_block_d16_s2_pair = 4_303_000 + 27_430 * cost_steps + 662 * cost_tiles_16x64 * cost_steps + 1377 * cost_input + 3 * cost_outside_16x64 * cost_steps
+            cost_block_d32_s1 = 3_106_000 + 78_690 * cost_steps + 382 * cost_tiles_32x64 * cost_steps + 82_950 * cost_rounds_32x64_132 + 74_150 * cost_rounds_32x64_132 * cost_steps
+            cost_block_d32_s2 = 3_640_000 + 27_800 * cost_steps + 873 * cost_tiles_32x64 + 627 * cost_tiles_32x64 * cost_steps + 1736 * cost_input + 1 * cost_outside_32x64 * cost_steps
+            cost_block_d32_s1_pair = 2_724_000 + 104_900 * cost_steps + 514 * cost_tiles_32x64 * cost_steps + 15_650_000 * cost_rounds_32x64_264 + 971 * cost_input
+            cost_block_d32_wide_pair = 2_823_000 + 138_300 * cost_steps + 1335 * cost_tiles_32x128 * cost_steps + 4221 * cost_input
+            cost_block_p16x64_128 = 2_769_000 + 70_650 * cost_steps + 3211 * cost_tiles_16x64 + 830_900 * cost_rounds_16x64_132 + 59_680 * cost_rounds_16x64_132 * cost_steps + 102 * cost_weight + 935 * cost_input + 8 * cost_outside_16x64 * cost_steps
+            cost_rounds_32x64_128 = cost_last_32x64 // 128
+            cost_shares_32x64_64 = cost_last_32x64 // 64
+            cost_block_p32x64_128_s2 = 3_483_000 + 31_200 * cost_steps + 6688 * cost_tiles_32x64 + 177 * cost_tiles_32x64 * cost_steps + 370_200 * cost_rounds_32x64_128 + 3929 * cost_rounds_32x64_128 * cost_steps + 21_510 * cost_shares_32x64_64 * cost_steps + 99 * cost_weight + 1099 * cost_input + 5 * cost_outside_32x64 * cost_steps
+            cost_block_p32x64_128 = 2_744_000 + 79_660 * cost_steps + 6515 * cost_tiles_32x64 + 42 * cost_tiles_32x64 * cost_steps + 75_000 * cost_rounds_32x64_132 * cost_steps + 76 * cost_weight + 250 * cost_input + 5 * cost_outside_32x64 * cost_steps
+            cost_rounds_64x64_130 = cost_last_64x64 // 130
+            cost_late_64x64_130_65 = cost_last_64x64 + 65
+            cost_late_64x64_130_65_wholes = cost_late_64x64_130_65 // 130
+            cost_block_p64x64_128_s2 = 4_217_000 + 42_240 * cost_steps + 322 * cost_tiles_64x64 * cost_steps + 1_121_000 * cost_rounds_64x64_130 + 34_420 * cost_rounds_64x64_130 * cost_steps + 29_740 * cost_late_64x64_130_65_wholes * cost_steps + 53 * cost_weight + 65 * cost_input
+            cost_block_p64x64_128 = 3_127_000 + 85_260 * cost_steps + 1427 * cost_tiles_64x64 + 112 * cost_tiles_64x64 * cost_steps + 150_900 * cost_rounds_64x64_132 + 105_600 * cost_rounds_64x64_132 * cost_steps + 39 * cost_weight + 1393 * cost_input + 241 * cost_output + 4 * cost_outside_64x64 * cost_steps
+            cost_block_p64x128_128_s2 = 4_894_000 + 46_000 * cost_steps + 244 * cost_tiles_64x128 * cost_steps + 988_000 * cost_rounds_64x128_130 + 62_500 * cost_rounds_64x128_130 * cost_steps + 37_590 * cost_late_64x128_130_65_wholes * cost_steps + 135 * cost_weight + 851 * cost_input + 200 * cost_output
+            cost_block_p128x64_128 = 3_443_000 + 104_100 * cost_steps + 4892 * cost_tiles_128x64 + 45 * cost_tiles_128x64 * cost_steps + 387_800 * cost_rounds_128x64_132 + 121_900 * cost_rounds_128x64_132 * cost_steps + 120 * cost_weight + 364 * cost_input
+            cost_block_p128x128_128 = 4_278_000 + 149_000 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 951_900 * cost_rounds_128x128_132 + 177_100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 222 * cost_input
+            cost_block_p128x192_128 = 4_437_000 + 250_500 * cost_steps + 238 * cost_tiles_128x192 * cost_steps + 2_480_000 * cost_rounds_128x192_132 + 267_300 * cost_rounds_128x192_132 * cost_steps + 101 * cost_weight + 297 * cost_input
+            cost_block_p192x128_128 = 4_302_000 + 252_100 * cost_steps + 258 * cost_tiles_192x128 * cost_steps + 825_800 * cost_rounds_192x128_132 + 270_800 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 246 * cost_input + 323 * cost_output
+            if M <= 8 and ((K + 127) // 128) * M * 132 + ((K + 127) // 128) * 16 + 2112 <= 43_008 and N <= num_sms * 256 and (cost_block_d8x8_pair <= cost_block_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576) and (cost_block_d8x8_pair <= cost_block_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8x8_pair <= cost_block_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_block_d8x8_pair <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8x8_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8x8_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8x8_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8x8_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8x8_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8x8_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d8x8_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8x8_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_block_d8x8_pair <= cost_block_p16x64_128 and cost_block_d8x8_pair <= cost_block_p32x64_128_s2 and cost_block_d8x8_pair <= cost_block_p32x64_128 and cost_block_d8x8_pair <= cost_block_p64x64_128_s2 and cost_block_d8x8_pair <= cost_block_p64x64_128 and cost_block_d8x8_pair <= cost_block_p64x128_128_s2 and cost_block_d8x8_pair <= cost_block_p128x64_128 and cost_block_d8x8_pair <= cost_block_p128x128_128 and cost_block_d8x8_pair <= cost_block_p128x192_128 and cost_block_d8x8_pair <= cost_block_p192x128_128:  # engine-block-d8x8-pair
+                return 0, 50
+            if M <= 8 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 40 <= 24_576 and (cost_block_d8_s2 <= cost_block_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8_s2 <= cost_block_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_block_d8_s2 <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8_s2 <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s2 <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s2 <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s2 <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s2 <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s2 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d8_s2 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s2 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_block_d8_s2 <= cost_block_p16x64_128 and cost_block_d8_s2 <= cost_block_p32x64_128_s2 and cost_block_d8_s2 <= cost_block_p32x64_128 and cost_block_d8_s2 <= cost_block_p64x64_128_s2 and cost_block_d8_s2 <= cost_block_p64x64_128 and cost_block_d8_s2 <= cost_block_p64x128_128_s2 and cost_block_d8_s2 <= cost_block_p128x64_128 and cost_block_d8_s2 <= cost_block_p128x128_128 and cost_block_d8_s2 <= cost_block_p128x192_128 and cost_block_d8_s2 <= cost_block_p192x128_128:  # engine-block-d8-s2
+                return 0, 51
+            if M <= 8 and N <= num_sms * 512 and ((K + 127) // 128) * 96 <= 24_576 and (cost_block_d8_s1_pair <= cost_block_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_block_d8_s1_pair <= cost_block_p16x64_128 and cost_block_d8_s1_pair <= cost_block_p32x64_128_s2 and cost_block_d8_s1_pair <= cost_block_p32x64_128 and cost_block_d8_s1_pair <= cost_block_p64x64_128_s2 and cost_block_d8_s1_pair <= cost_block_p64x64_128 and cost_block_d8_s1_pair <= cost_block_p64x128_128_s2 and cost_block_d8_s1_pair <= cost_block_p128x64_128 and cost_block_d8_s1_pair <= cost_block_p128x128_128 and cost_block_d8_s1_pair <= cost_block_p128x192_128 and cost_block_d8_s1_pair <= cost_block_p192x128_128:  # engine-block-d8-s1-pair
+                return 0, 52
+            if M <= 8 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 40 <= 24_576 and (cost_block_d8_s2_pair <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_block_d8_s2_pair <= cost_block_p16x64_128 and cost_block_d8_s2_pair <= cost_block_p32x64_128_s2 and cost_block_d8_s2_pair <= cost_block_p32x64_128 and cost_block_d8_s2_pair <= cost_block_p64x64_128_s2 and cost_block_d8_s2_pair <= cost_block_p64x64_128 and cost_block_d8_s2_pair <= cost_block_p64x128_128_s2 and cost_block_d8_s2_pair <= cost_block_p128x64_128 and cost_block_d8_s2_pair <= cost_block_p128x128_128 and cost_block_d8_s2_pair <= cost_block_p128x192_128 and cost_block_d8_s2_pair <= cost_block_p192x128_128:  # engine-block-d8-s2-pair
+                return 0, 53
+            if M <= 8 and N <= num_sms * 1024 and ((K + 127) // 128) * 96 <= 24_576 and (cost_block_d8_wide_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_block_d8_wide_pair <= cost_block_p16x64_128 and cost_block_d8_wide_pair <= cost_block_p32x64_128_s2 and cost_block_d8_wide_pair <= cost_block_p32x64_128 and cost_block_d8_wide_pair <= cost_block_p64x64_128_s2 and cost_block_d8_wide_pair <= cost_block_p64x64_128 and cost_block_d8_wide_pair <= cost_block_p64x128_128_s2 and cost_block_d8_wide_pair <= cost_block_p128x64_128 and cost_block_d8_wide_pair <= cost_block_p128x128_128 and cost_block_d8_wide_pair <= cost_block_p128x192_128 and cost_block_d8_wide_pair <= cost_block_p192x128_128:  # engine-block-d8-wide-pair
+                return 0, 54
+            if M <= 16 and N <= num_sms * 256 and ((K + 127) // 128) * 128 <= 24_576 and (cost_block_d16_s1 <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d16_s1 <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d16_s1 <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d16_s1 <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s1 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d16_s1 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s1 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_block_d16_s1 <= cost_block_p16x64_128 and cost_block_d16_s1 <= cost_block_p32x64_128_s2 and cost_block_d16_s1 <= cost_block_p32x64_128 and cost_block_d16_s1 <= cost_block_p64x64_128_s2 and cost_block_d16_s1 <= cost_block_p64x64_128 and cost_block_d16_s1 <= cost_block_p64x128_128_s2 and cost_block_d16_s1 <= cost_block_p128x64_128 and cost_block_d16_s1 <= cost_block_p128x128_128 and cost_block_d16_s1 <= cost_block_p128x192_128 and cost_block_d16_s1 <= cost_block_p192x128_128:  # engine-block-d16-s1
+                return 0, 55
+            if M <= 16 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 72 <= 24_576 and (cost_block_d16_s2 <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d16_s2 <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d16_s2 <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s2 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d16_s2 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s2 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_block_d16_s2 <= cost_block_p16x64_128 and cost_block_d16_s2 <= cost_block_p32x64_128_s2 and cost_block_d16_s2 <= cost_block_p32x64_128 and cost_block_d16_s2 <= cost_block_p64x64_128_s2 and cost_block_d16_s2 <= cost_block_p64x64_128 and cost_block_d16_s2 <= cost_block_p64x128_128_s2 and cost_block_d16_s2 <= cost_block_p128x64_128 and cost_block_d16_s2 <= cost_block_p128x128_128 and cost_block_d16_s2 <= cost_block_p128x192_128 and cost_block_d16_s2 <= cost_block_p192x128_128:  # engine-block-d16-s2
+                return 0, 56
+            if M <= 16 and N <= num_sms * 512 and ((K + 127) // 128) * 128 <= 24_576 and (cost_block_d16_s1_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d16_s1_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s1_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d16_s1_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s1_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_block_d16_s1_pair <= cost_block_p16x64_128 and cost_block_d16_s1_pair <= cost_block_p32x64_128_s2 and cost_block_d16_s1_pair <= cost_block_p32x64_128 and cost_block_d16_s1_pair <= cost_block_p64x64_128_s2 and cost_block_d16_s1_pair <= cost_block_p64x64_128 and cost_block_d16_s1_pair <= cost_block_p64x128_128_s2 and cost_block_d16_s1_pair <= cost_block_p128x64_128 and cost_block_d16_s1_pair <= cost_block_p128x128_128 and cost_block_d16_s1_pair <= cost_block_p128x192_128 and cost_block_d16_s1_pair <= cost_block_p192x128_128:  # engine-block-d16-s1-pair
+                return 0, 57
+            if M <= 16 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 72 <= 24_576 and (cost_block_d16_s2_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s2_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d16_s2_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s2_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_block_d16_s2_pair <= cost_block_p16x64_128 and cost_block_d16_s2_pair <= cost_block_p32x64_128_s2 and cost_block_d16_s2_pair <= cost_block_p32x64_128 and cost_block_d16_s2_pair <= cost_block_p64x64_128_s2 and cost_block_d16_s2_pair <= cost_block_p64x64_128 and cost_block_d16_s2_pair <= cost_block_p64x128_128_s2 and cost_block_d16_s2_pair <= cost_block_p128x64_128 and cost_block_d16_s2_pair <= cost_block_p128x128_128 and cost_block_d16_s2_pair <= cost_block_p128x192_128 and cost_block_d16_s2_pair <= cost_block_p192x128_128:  # engine-block-d16-s2-pair
+                return 0, 58
+            if M <= 32 and N <= num_sms * 256 and ((K + 127) // 128) * 192 <= 24_576 and (cost_block_d32_s1 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d32_s1 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d32_s1 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_block_d32_s1 <= cost_block_p16x64_128 and cost_block_d32_s1 <= cost_block_p32x64_128_s2 and cost_block_d32_s1 <= cost_block_p32x64_128 and cost_block_d32_s1 <= cost_block_p64x64_128_s2 and cost_block_d32_s1 <= cost_block_p64x64_128 and cost_block_d32_s1 <= cost_block_p64x128_128_s2 and cost_block_d32_s1 <= cost_block_p128x64_128 and cost_block_d32_s1 <= cost_block_p128x128_128 and cost_block_d32_s1 <= cost_block_p128x192_128 and cost_block_d32_s1 <= cost_block_p192x128_128:  # engine-block-d32-s1
+                return 0, 59
+            if M <= 32 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 136 <= 24_576 and (cost_block_d32_s2 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d32_s2 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_block_d32_s2 <= cost_block_p16x64_128 and cost_block_d32_s2 <= cost_block_p32x64_128_s2 and cost_block_d32_s2 <= cost_block_p32x64_128 and cost_block_d32_s2 <= cost_block_p64x64_128_s2 and cost_block_d32_s2 <= cost_block_p64x64_128 and cost_block_d32_s2 <= cost_block_p64x128_128_s2 and cost_block_d32_s2 <= cost_block_p128x64_128 and cost_block_d32_s2 <= cost_block_p128x128_128 and cost_block_d32_s2 <= cost_block_p128x192_128 and cost_block_d32_s2 <= cost_block_p192x128_128:  # engine-block-d32-s2
+                return 0, 60
+            if M <= 32 and N <= num_sms * 512 and ((K + 127) // 128) * 192 <= 24_576 and (cost_block_d32_s1_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576) and cost_block_d32_s1_pair <= cost_block_p16x64_128 and cost_block_d32_s1_pair <= cost_block_p32x64_128_s2 and cost_block_d32_s1_pair <= cost_block_p32x64_128 and cost_block_d32_s1_pair <= cost_block_p64x64_128_s2 and cost_block_d32_s1_pair <= cost_block_p64x64_128 and cost_block_d32_s1_pair <= cost_block_p64x128_128_s2 and cost_block_d32_s1_pair <= cost_block_p128x64_128 and cost_block_d32_s1_pair <= cost_block_p128x128_128 and cost_block_d32_s1_pair <= cost_block_p128x192_128 and cost_block_d32_s1_pair <= cost_block_p192x128_128:  # engine-block-d32-s1-pair
+                return 0, 61
+            if M <= 32 and N <= num_sms * 1024 and ((K + 127) // 128) * 192 <= 24_576 and cost_block_d32_wide_pair <= cost_block_p16x64_128 and cost_block_d32_wide_pair <= cost_block_p32x64_128_s2 and cost_block_d32_wide_pair <= cost_block_p32x64_128 and cost_block_d32_wide_pair <= cost_block_p64x64_128_s2 and cost_block_d32_wide_pair <= cost_block_p64x64_128 and cost_block_d32_wide_pair <= cost_block_p64x128_128_s2 and cost_block_d32_wide_pair <= cost_block_p128x64_128 and cost_block_d32_wide_pair <= cost_block_p128x128_128 and cost_block_d32_wide_pair <= cost_block_p128x192_128 and cost_block_d32_wide_pair <= cost_block_p192x128_128:  # engine-block-d32-wide-pair
+                return 0, 62
+            if cost_block_p16x64_128 <= cost_block_p32x64_128_s2 and cost_block_p16x64_128 <= cost_block_p32x64_128 and cost_block_p16x64_128 <= cost_block_p64x64_128_s2 and cost_block_p16x64_128 <= cost_block_p64x64_128 and cost_block_p16x64_128 <= cost_block_p64x128_128_s2 and cost_block_p16x64_128 <= cost_block_p128x64_128 and cost_block_p16x64_128 <= cost_block_p128x128_128 and cost_block_p16x64_128 <= cost_block_p128x192_128 and cost_block_p16x64_128 <= cost_block_p192x128_128:  # engine-block-p16x64-128
+                return 2, 63
+            if cost_block_p32x64_128_s2 <= cost_block_p32x64_128 and cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 and cost_block_p32x64_128_s2 <= cost_block_p64x64_128 and cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 and cost_block_p32x64_128_s2 <= cost_block_p128x64_128 and cost_block_p32x64_128_s2 <= cost_block_p128x128_128 and cost_block_p32x64_128_s2 <= cost_block_p128x192_128 and cost_block_p32x64_128_s2 <= cost_block_p192x128_128:  # engine-block-p32x64-128-s2
+                return 2, 64
+            if cost_block_p32x64_128 <= cost_block_p64x64_128_s2 and cost_block_p32x64_128 <= cost_block_p64x64_128 and cost_block_p32x64_128 <= cost_block_p64x128_128_s2 and cost_block_p32x64_128 <= cost_block_p128x64_128 and cost_block_p32x64_128 <= cost_block_p128x128_128 and cost_block_p32x64_128 <= cost_block_p128x192_128 and cost_block_p32x64_128 <= cost_block_p192x128_128:  # engine-block-p32x64-128
+                return 2, 65
+            if cost_block_p64x64_128_s2 <= cost_block_p64x64_128 and cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 and cost_block_p64x64_128_s2 <= cost_block_p128x64_128 and cost_block_p64x64_128_s2 <= cost_block_p128x128_128 and cost_block_p64x64_128_s2 <= cost_block_p128x192_128 and cost_block_p64x64_128_s2 <= cost_block_p192x128_128:  # engine-block-p64x64-128-s2
+                return 2, 66
+            if cost_block_p64x64_128 <= cost_block_p64x128_128_s2 and cost_block_p64x64_128 <= cost_block_p128x64_128 and cost_block_p64x64_128 <= cost_block_p128x128_128 and cost_block_p64x64_128 <= cost_block_p128x192_128 and cost_block_p64x64_128 <= cost_block_p192x128_128:  # engine-block-p64x64-128
+                return 2, 67
+            if cost_block_p64x128_128_s2 <= cost_block_p128x64_128 and cost_block_p64x128_128_s2 <= cost_block_p128x128_128 and cost_block_p64x128_128_s2 <= cost_block_p128x192_128 and cost_block_p64x128_128_s2 <= cost_block_p192x128_128:  # engine-block-p64x128-128-s2
+                return 2, 68
+            if cost_block_p128x64_128 <= cost_block_p128x128_128 and cost_block_p128x64_128 <= cost_block_p128x192_128 and cost_block_p128x64_128 <= cost_block_p192x128_128:  # engine-block-p128x64-128
+                return 2, 69
+            if cost_block_p128x128_128 <= cost_block_p128x192_128 and cost_block_p128x128_128 <= cost_block_p192x128_128:  # engine-block-p128x128-128
+                return 2, 70
+            if cost_block_p128x192_128 <= cost_block_p192x128_128:  # engine-block-p128x192-128
+                return 2, 71
+            if True:  # engine-block-p192x128-128
+                return 2, 72
     # tensor-memory
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if True:  # tcgen05
@@ -821,407 +660,209 @@ def decide_engine(arch, K, M, N, accumulation, grouping, num_sms, scaling):
 def decide_decode_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
     units = ((K + 127) // 128)
     activations = units * M * 132 + units * 16 + 2112
-    cost_steps = ((K + 63) // 64)
-    cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
-    cost_last_8x16 = cost_tiles_8x16 + -1
-    cost_rounds_8x16_264 = cost_last_8x16 // 264
-    cost_input = M * K // 1024
-    cost_output = M * N // 1024
-    cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
-    cost_fast_d8x8_pair = 3_743_000 + 394 * cost_steps + 148 * cost_tiles_8x16 * cost_steps + 20_580 * cost_rounds_8x16_264 + 13_310 * cost_rounds_8x16_264 * cost_steps + 53_860 * cost_input + 18_480 * cost_output + 6 * cost_outside_8x16 * cost_steps
-    cost_tiles_8x64 = ((M + 7) // 8) * ((N + 63) // 64)
-    cost_fast_d8_s2 = 3_066_000 + 11_270 * cost_steps + 835 * cost_tiles_8x64 * cost_steps + 2197 * cost_input
-    cost_last_8x64 = cost_tiles_8x64 + -1
-    cost_rounds_8x64_264 = cost_last_8x64 // 264
-    cost_outside_8x64 = M * 7 % 8 * ((N + 63) // 64)
-    cost_fast_d8_s1_pair = 2_733_000 + 48_760 * cost_steps + 1799 * cost_tiles_8x64 + 591 * cost_tiles_8x64 * cost_steps + 59_560 * cost_rounds_8x64_264 * cost_steps + 360 * cost_output + 5 * cost_outside_8x64 * cost_steps
-    cost_fast_d8_s2_pair = 3_880_000 + 18_200 * cost_steps + 719 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps
-    cost_tiles_8x128 = ((M + 7) // 8) * ((N + 127) // 128)
-    cost_outside_8x128 = M * 7 % 8 * ((N + 127) // 128)
-    cost_fast_d8_wide_pair = 2_848_000 + 63_030 * cost_steps + 1342 * cost_tiles_8x128 * cost_steps + 3458 * cost_input + 2948 * cost_output + 9 * cost_outside_8x128 * cost_steps
-    cost_tiles_16x64 = ((M + 15) // 16) * ((N + 63) // 64)
-    cost_last_16x64 = cost_tiles_16x64 + -1
-    cost_rounds_16x64_132 = cost_last_16x64 // 132
-    cost_outside_16x64 = M * 15 % 16 * ((N + 63) // 64)
-    cost_fast_d16_s1 = 2_671_000 + 50_100 * cost_steps + 524 * cost_tiles_16x64 * cost_steps + 365_100 * cost_rounds_16x64_132 + 39_960 * cost_rounds_16x64_132 * cost_steps + 3847 * cost_input + 982 * cost_output + 2 * cost_outside_16x64 * cost_steps
-    cost_fast_d16_s2 = 2_905_000 + 14_270 * cost_steps + 763 * cost_tiles_16x64 * cost_steps + 2975 * cost_input + 1 * cost_outside_16x64 * cost_steps
-    cost_rounds_16x64_264 = cost_last_16x64 // 264
-    cost_fast_d16_s1_pair = 2_824_000 + 49_400 * cost_steps + 571 * cost_tiles_16x64 * cost_steps + 50_220 * cost_rounds_16x64_264 * cost_steps + 4876 * cost_input + 5 * cost_outside_16x64 * cost_steps
-    cost_fast_d16_s2_pair = 3_799_000 + 22_180 * cost_steps + 671 * cost_tiles_16x64 * cost_steps + 1 * cost_outside_16x64 * cost_steps
-    cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
-    cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
-    cost_fast_d32_s2 = 3_296_000 + 14_730 * cost_steps + 635 * cost_tiles_32x64 * cost_steps + 4712 * cost_input + 4 * cost_outside_32x64 * cost_steps
-    cost_last_32x64 = cost_tiles_32x64 + -1
-    cost_rounds_32x64_264 = cost_last_32x64 // 264
-    cost_fast_d32_s1_pair = 2_787_000 + 58_640 * cost_steps + 615 * cost_tiles_32x64 * cost_steps + 62_710 * cost_rounds_32x64_264 * cost_steps + 1950 * cost_input
-    cost_fast_d32_s2_pair = 3_996_000 + 22_410 * cost_steps + 601 * cost_tiles_32x64 * cost_steps + 2500 * cost_input + 3 * cost_outside_32x64 * cost_steps
-    cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
-    cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
-    cost_fast_d32_wide_pair = 3_100_000 + 88_570 * cost_steps + 1302 * cost_tiles_32x128 * cost_steps + 4577 * cost_input + 1 * cost_outside_32x128 * cost_steps
-    cost_row_d8x8_pair = 3_229_000 + 15_770 * cost_steps + 141 * cost_tiles_8x16 * cost_steps + 21_290 * cost_rounds_8x16_264 * cost_steps + 37_210 * cost_input + 19_070 * cost_output + 3 * cost_outside_8x16 * cost_steps
-    cost_rounds_8x64_132 = cost_last_8x64 // 132
-    cost_row_d8_s1 = 2_214_000 + 57_910 * cost_steps + 574 * cost_tiles_8x64 * cost_steps + 155_000 * cost_rounds_8x64_132 + 43_750 * cost_rounds_8x64_132 * cost_steps + 3924 * cost_input + 2433 * cost_output + 3 * cost_outside_8x64 * cost_steps
-    cost_row_d8_s2 = 2_756_000 + 20_850 * cost_steps + 785 * cost_tiles_8x64 * cost_steps
-    cost_row_d8_s1_pair = 2_160_000 + 60_800 * cost_steps + 6037 * cost_tiles_8x64 + 517 * cost_tiles_8x64 * cost_steps + 14_320_000 * cost_rounds_8x64_264 + 4339 * cost_output + 5 * cost_outside_8x64 * cost_steps
-    cost_row_d16_s1 = 1_920_000 + 65_700 * cost_steps + 8801 * cost_tiles_16x64 + 393 * cost_tiles_16x64 * cost_steps + 57_370 * cost_rounds_16x64_132 * cost_steps + 3364 * cost_input + 2 * cost_outside_16x64 * cost_steps
-    cost_row_d16_s2 = 2_439_000 + 25_770 * cost_steps + 684 * cost_tiles_16x64 * cost_steps + 1322 * cost_input + 9931 * cost_output
-    cost_row_d16_s1_pair = 2_051_000 + 67_800 * cost_steps + 6475 * cost_tiles_16x64 + 466 * cost_tiles_16x64 * cost_steps + 15_060_000 * cost_rounds_16x64_264 + 2985 * cost_input + 468 * cost_output + 5 * cost_outside_16x64 * cost_steps
-    cost_row_d16_s2_pair = 3_525_000 + 26_510 * cost_steps + 689 * cost_tiles_16x64 * cost_steps + 2397 * cost_input + 1 * cost_outside_16x64 * cost_steps
-    cost_tiles_16x128 = ((M + 15) // 16) * ((N + 127) // 128)
-    cost_outside_16x128 = M * 15 % 16 * ((N + 127) // 128)
-    cost_row_d16_wide_pair = 2_561_000 + 71_800 * cost_steps + 1435 * cost_tiles_16x128 * cost_steps + 6514 * cost_input + 2 * cost_outside_16x128 * cost_steps
-    cost_rounds_32x64_132 = cost_last_32x64 // 132
-    cost_row_d32_s1 = 2_102_000 + 70_430 * cost_steps + 7978 * cost_tiles_32x64 + 278 * cost_tiles_32x64 * cost_steps + 69_720 * cost_rounds_32x64_132 * cost_steps + 1493 * cost_input + 3792 * cost_output + 3 * cost_outside_32x64 * cost_steps
-    cost_row_d32_s2 = 2_729_000 + 25_160 * cost_steps + 272 * cost_tiles_32x64 + 583 * cost_tiles_32x64 * cost_steps + 4175 * cost_input + 3608 * cost_output + 4 * cost_outside_32x64 * cost_steps
-    cost_row_d32_s1_pair = 2_272_000 + 70_860 * cost_steps + 4095 * cost_tiles_32x64 + 456 * cost_tiles_32x64 * cost_steps + 13_800_000 * cost_rounds_32x64_264 + 343 * cost_input + 4377 * cost_output + 4 * cost_outside_32x64 * cost_steps
-    cost_row_d32_s2_pair = 3_676_000 + 30_430 * cost_steps + 658 * cost_tiles_32x64 * cost_steps + 1388 * cost_input + 1 * cost_outside_32x64 * cost_steps
-    cost_row_d32_wide_pair = 2_892_000 + 87_630 * cost_steps + 1404 * cost_tiles_32x128 * cost_steps + 6903 * cost_input + 2 * cost_outside_32x128 * cost_steps
-    cost_block_d8x8_pair = 4_126_000 + 13_910 * cost_steps + 129 * cost_tiles_8x16 * cost_steps + 27_720 * cost_rounds_8x16_264 * cost_steps + 66_080 * cost_input + 4889 * cost_output + 4 * cost_outside_8x16 * cost_steps
-    cost_block_d8_s2 = 3_211_000 + 20_010 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps
-    cost_block_d8_s1_pair = 2_943_000 + 63_010 * cost_steps + 6903 * cost_tiles_8x64 + 488 * cost_tiles_8x64 * cost_steps + 16_540_000 * cost_rounds_8x64_264 + 8 * cost_outside_8x64 * cost_steps
-    cost_block_d8_s2_pair = 4_237_000 + 22_920 * cost_steps + 705 * cost_tiles_8x64 * cost_steps + 6 * cost_outside_8x64 * cost_steps
-    cost_block_d8_wide_pair = 3_383_000 + 80_920 * cost_steps + 1387 * cost_tiles_8x128 * cost_steps + 9 * cost_outside_8x128 * cost_steps
-    cost_block_d16_s1 = 2_841_000 + 68_240 * cost_steps + 4757 * cost_tiles_16x64 + 369 * cost_tiles_16x64 * cost_steps + 69_470 * cost_rounds_16x64_132 * cost_steps + 2376 * cost_input + 1 * cost_outside_16x64 * cost_steps
-    cost_block_d16_s2 = 3_146_000 + 25_790 * cost_steps + 615 * cost_tiles_16x64 * cost_steps + 11_370 * cost_output + 3 * cost_outside_16x64 * cost_steps
-    cost_block_d16_s1_pair = 3_078_000 + 68_080 * cost_steps + 500 * cost_tiles_16x64 * cost_steps + 15_080_000 * cost_rounds_16x64_264 + 10_770 * cost_input + 9 * cost_outside_16x64 * cost_steps
-    cost_block_d16_s2_pair = 4_303_000 + 27_430 * cost_steps + 662 * cost_tiles_16x64 * cost_steps + 1377 * cost_input + 3 * cost_outside_16x64 * cost_steps
-    cost_block_d32_s1 = 3_106_000 + 78_690 * cost_steps + 382 * cost_tiles_32x64 * cost_steps + 82_950 * cost_rounds_32x64_132 + 74_150 * cost_rounds_32x64_132 * cost_steps
-    cost_block_d32_s2 = 3_640_000 + 27_800 * cost_steps + 873 * cost_tiles_32x64 + 627 * cost_tiles_32x64 * cost_steps + 1736 * cost_input + 1 * cost_outside_32x64 * cost_steps
-    cost_block_d32_s1_pair = 2_724_000 + 104_900 * cost_steps + 514 * cost_tiles_32x64 * cost_steps + 15_650_000 * cost_rounds_32x64_264 + 971 * cost_input
-    cost_block_d32_wide_pair = 2_823_000 + 138_300 * cost_steps + 1335 * cost_tiles_32x128 * cost_steps + 4221 * cost_input
     measured_sizes = num_sms == 132 and K % 16 == 0 and grouping == 0 and M <= 4096 and N >= 896 and N <= 28_672 and K >= 896 and K <= 28_672
     narrow = N + 32 <= num_sms * 32
     one_tile = N + 32 <= num_sms * 64
     wide = N >= num_sms * 160 and K <= 4096
-    cost_fast_d8x8_pair_decode_fast_1 = (cost_fast_d8x8_pair <= cost_fast_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576)
-    cost_fast_d8x8_pair_decode_fast_2 = (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576)
-    cost_fast_d8x8_pair_decode_fast_3 = (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576)
-    cost_fast_d8x8_pair_decode_fast_4 = (cost_fast_d8x8_pair <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_fast_d8x8_pair_decode_fast_5 = (cost_fast_d8x8_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8x8_pair_decode_fast_6 = (cost_fast_d8x8_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8x8_pair_decode_fast_7 = (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8x8_pair_decode_fast_8 = (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8x8_pair_decode_fast_9 = (cost_fast_d8x8_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8x8_pair_decode_fast_10 = (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8x8_pair_decode_fast_11 = (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8x8_pair_decode_fast_12 = (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_s2_decode_fast_2 = (cost_fast_d8_s2 <= cost_fast_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576)
-    cost_fast_d8_s2_decode_fast_3 = (cost_fast_d8_s2 <= cost_fast_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576)
-    cost_fast_d8_s2_decode_fast_4 = (cost_fast_d8_s2 <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_fast_d8_s2_decode_fast_5 = (cost_fast_d8_s2 <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_s2_decode_fast_6 = (cost_fast_d8_s2 <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_s2_decode_fast_7 = (cost_fast_d8_s2 <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_s2_decode_fast_8 = (cost_fast_d8_s2 <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_s2_decode_fast_9 = (cost_fast_d8_s2 <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_s2_decode_fast_10 = (cost_fast_d8_s2 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_s2_decode_fast_11 = (cost_fast_d8_s2 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_s2_decode_fast_12 = (cost_fast_d8_s2 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_s1_pair_decode_fast_3 = (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576)
-    cost_fast_d8_s1_pair_decode_fast_4 = (cost_fast_d8_s1_pair <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_fast_d8_s1_pair_decode_fast_5 = (cost_fast_d8_s1_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_s1_pair_decode_fast_6 = (cost_fast_d8_s1_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_s1_pair_decode_fast_7 = (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_s1_pair_decode_fast_8 = (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_s1_pair_decode_fast_9 = (cost_fast_d8_s1_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_s1_pair_decode_fast_10 = (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_s1_pair_decode_fast_11 = (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_s1_pair_decode_fast_12 = (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_s2_pair_decode_fast_4 = (cost_fast_d8_s2_pair <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_fast_d8_s2_pair_decode_fast_5 = (cost_fast_d8_s2_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_s2_pair_decode_fast_6 = (cost_fast_d8_s2_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_s2_pair_decode_fast_7 = (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_s2_pair_decode_fast_8 = (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_s2_pair_decode_fast_9 = (cost_fast_d8_s2_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_s2_pair_decode_fast_10 = (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_s2_pair_decode_fast_11 = (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_s2_pair_decode_fast_12 = (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_wide_pair_decode_fast_5 = (cost_fast_d8_wide_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_wide_pair_decode_fast_6 = (cost_fast_d8_wide_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_wide_pair_decode_fast_7 = (cost_fast_d8_wide_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d8_wide_pair_decode_fast_8 = (cost_fast_d8_wide_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d8_wide_pair_decode_fast_9 = (cost_fast_d8_wide_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_wide_pair_decode_fast_10 = (cost_fast_d8_wide_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d8_wide_pair_decode_fast_11 = (cost_fast_d8_wide_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d8_wide_pair_decode_fast_12 = (cost_fast_d8_wide_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s1_decode_fast_6 = (cost_fast_d16_s1 <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d16_s1_decode_fast_7 = (cost_fast_d16_s1 <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d16_s1_decode_fast_8 = (cost_fast_d16_s1 <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d16_s1_decode_fast_9 = (cost_fast_d16_s1 <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s1_decode_fast_10 = (cost_fast_d16_s1 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s1_decode_fast_11 = (cost_fast_d16_s1 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s1_decode_fast_12 = (cost_fast_d16_s1 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s2_decode_fast_7 = (cost_fast_d16_s2 <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_fast_d16_s2_decode_fast_8 = (cost_fast_d16_s2 <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d16_s2_decode_fast_9 = (cost_fast_d16_s2 <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s2_decode_fast_10 = (cost_fast_d16_s2 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s2_decode_fast_11 = (cost_fast_d16_s2 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s2_decode_fast_12 = (cost_fast_d16_s2 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s1_pair_decode_fast_8 = (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_fast_d16_s1_pair_decode_fast_9 = (cost_fast_d16_s1_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s1_pair_decode_fast_10 = (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s1_pair_decode_fast_11 = (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s1_pair_decode_fast_12 = (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s2_pair_decode_fast_9 = (cost_fast_d16_s2_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s2_pair_decode_fast_10 = (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d16_s2_pair_decode_fast_11 = (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d16_s2_pair_decode_fast_12 = (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d32_s2_decode_fast_10 = (cost_fast_d32_s2 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d32_s2_decode_fast_11 = (cost_fast_d32_s2 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d32_s2_decode_fast_12 = (cost_fast_d32_s2 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d32_s1_pair_decode_fast_11 = (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_fast_d32_s1_pair_decode_fast_12 = (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_fast_d32_s2_pair_decode_fast_12 = (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8x8_pair_decode_row_1 = (cost_row_d8x8_pair <= cost_row_d8_s1 or M > 8 or N > num_sms * 256 or ((K + 127) // 128) * 96 > 24_576)
-    cost_row_d8x8_pair_decode_row_2 = (cost_row_d8x8_pair <= cost_row_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576)
-    cost_row_d8x8_pair_decode_row_3 = (cost_row_d8x8_pair <= cost_row_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576)
-    cost_row_d8x8_pair_decode_row_4 = (cost_row_d8x8_pair <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8x8_pair_decode_row_5 = (cost_row_d8x8_pair <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8x8_pair_decode_row_6 = (cost_row_d8x8_pair <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8x8_pair_decode_row_7 = (cost_row_d8x8_pair <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8x8_pair_decode_row_8 = (cost_row_d8x8_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8x8_pair_decode_row_9 = (cost_row_d8x8_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8x8_pair_decode_row_10 = (cost_row_d8x8_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8x8_pair_decode_row_11 = (cost_row_d8x8_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8x8_pair_decode_row_12 = (cost_row_d8x8_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8x8_pair_decode_row_13 = (cost_row_d8x8_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s1_decode_row_2 = (cost_row_d8_s1 <= cost_row_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576)
-    cost_row_d8_s1_decode_row_3 = (cost_row_d8_s1 <= cost_row_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576)
-    cost_row_d8_s1_decode_row_4 = (cost_row_d8_s1 <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s1_decode_row_5 = (cost_row_d8_s1 <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8_s1_decode_row_6 = (cost_row_d8_s1 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s1_decode_row_7 = (cost_row_d8_s1 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8_s1_decode_row_8 = (cost_row_d8_s1 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s1_decode_row_9 = (cost_row_d8_s1 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s1_decode_row_10 = (cost_row_d8_s1 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8_s1_decode_row_11 = (cost_row_d8_s1 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s1_decode_row_12 = (cost_row_d8_s1 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8_s1_decode_row_13 = (cost_row_d8_s1 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s2_decode_row_3 = (cost_row_d8_s2 <= cost_row_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576)
-    cost_row_d8_s2_decode_row_4 = (cost_row_d8_s2 <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s2_decode_row_5 = (cost_row_d8_s2 <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8_s2_decode_row_6 = (cost_row_d8_s2 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s2_decode_row_7 = (cost_row_d8_s2 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8_s2_decode_row_8 = (cost_row_d8_s2 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s2_decode_row_9 = (cost_row_d8_s2 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s2_decode_row_10 = (cost_row_d8_s2 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8_s2_decode_row_11 = (cost_row_d8_s2 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s2_decode_row_12 = (cost_row_d8_s2 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8_s2_decode_row_13 = (cost_row_d8_s2 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s1_pair_decode_row_4 = (cost_row_d8_s1_pair <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s1_pair_decode_row_5 = (cost_row_d8_s1_pair <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8_s1_pair_decode_row_6 = (cost_row_d8_s1_pair <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s1_pair_decode_row_7 = (cost_row_d8_s1_pair <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d8_s1_pair_decode_row_8 = (cost_row_d8_s1_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d8_s1_pair_decode_row_9 = (cost_row_d8_s1_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s1_pair_decode_row_10 = (cost_row_d8_s1_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8_s1_pair_decode_row_11 = (cost_row_d8_s1_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d8_s1_pair_decode_row_12 = (cost_row_d8_s1_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d8_s1_pair_decode_row_13 = (cost_row_d8_s1_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s1_decode_row_5 = (cost_row_d16_s1 <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d16_s1_decode_row_6 = (cost_row_d16_s1 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d16_s1_decode_row_7 = (cost_row_d16_s1 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d16_s1_decode_row_8 = (cost_row_d16_s1 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d16_s1_decode_row_9 = (cost_row_d16_s1 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s1_decode_row_10 = (cost_row_d16_s1 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s1_decode_row_11 = (cost_row_d16_s1 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s1_decode_row_12 = (cost_row_d16_s1 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s1_decode_row_13 = (cost_row_d16_s1 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s2_decode_row_6 = (cost_row_d16_s2 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d16_s2_decode_row_7 = (cost_row_d16_s2 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d16_s2_decode_row_8 = (cost_row_d16_s2 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d16_s2_decode_row_9 = (cost_row_d16_s2 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s2_decode_row_10 = (cost_row_d16_s2 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s2_decode_row_11 = (cost_row_d16_s2 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s2_decode_row_12 = (cost_row_d16_s2 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s2_decode_row_13 = (cost_row_d16_s2 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s1_pair_decode_row_7 = (cost_row_d16_s1_pair <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_row_d16_s1_pair_decode_row_8 = (cost_row_d16_s1_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d16_s1_pair_decode_row_9 = (cost_row_d16_s1_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s1_pair_decode_row_10 = (cost_row_d16_s1_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s1_pair_decode_row_11 = (cost_row_d16_s1_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s1_pair_decode_row_12 = (cost_row_d16_s1_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s1_pair_decode_row_13 = (cost_row_d16_s1_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s2_pair_decode_row_8 = (cost_row_d16_s2_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576)
-    cost_row_d16_s2_pair_decode_row_9 = (cost_row_d16_s2_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s2_pair_decode_row_10 = (cost_row_d16_s2_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s2_pair_decode_row_11 = (cost_row_d16_s2_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_s2_pair_decode_row_12 = (cost_row_d16_s2_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_s2_pair_decode_row_13 = (cost_row_d16_s2_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_wide_pair_decode_row_9 = (cost_row_d16_wide_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_wide_pair_decode_row_10 = (cost_row_d16_wide_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_wide_pair_decode_row_11 = (cost_row_d16_wide_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d16_wide_pair_decode_row_12 = (cost_row_d16_wide_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d16_wide_pair_decode_row_13 = (cost_row_d16_wide_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d32_s1_decode_row_10 = (cost_row_d32_s1 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d32_s1_decode_row_11 = (cost_row_d32_s1 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d32_s1_decode_row_12 = (cost_row_d32_s1 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d32_s1_decode_row_13 = (cost_row_d32_s1 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d32_s2_decode_row_11 = (cost_row_d32_s2 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d32_s2_decode_row_12 = (cost_row_d32_s2 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d32_s2_decode_row_13 = (cost_row_d32_s2 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d32_s1_pair_decode_row_12 = (cost_row_d32_s1_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576)
-    cost_row_d32_s1_pair_decode_row_13 = (cost_row_d32_s1_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_row_d32_s2_pair_decode_row_13 = (cost_row_d32_s2_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8x8_pair_decode_block_1 = (cost_block_d8x8_pair <= cost_block_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576)
-    cost_block_d8x8_pair_decode_block_2 = (cost_block_d8x8_pair <= cost_block_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576)
-    cost_block_d8x8_pair_decode_block_3 = (cost_block_d8x8_pair <= cost_block_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576)
-    cost_block_d8x8_pair_decode_block_4 = (cost_block_d8x8_pair <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_block_d8x8_pair_decode_block_5 = (cost_block_d8x8_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8x8_pair_decode_block_6 = (cost_block_d8x8_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8x8_pair_decode_block_7 = (cost_block_d8x8_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8x8_pair_decode_block_8 = (cost_block_d8x8_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8x8_pair_decode_block_9 = (cost_block_d8x8_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8x8_pair_decode_block_10 = (cost_block_d8x8_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d8x8_pair_decode_block_11 = (cost_block_d8x8_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8x8_pair_decode_block_12 = (cost_block_d8x8_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s2_decode_block_2 = (cost_block_d8_s2 <= cost_block_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576)
-    cost_block_d8_s2_decode_block_3 = (cost_block_d8_s2 <= cost_block_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576)
-    cost_block_d8_s2_decode_block_4 = (cost_block_d8_s2 <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_block_d8_s2_decode_block_5 = (cost_block_d8_s2 <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_s2_decode_block_6 = (cost_block_d8_s2 <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_s2_decode_block_7 = (cost_block_d8_s2 <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_s2_decode_block_8 = (cost_block_d8_s2 <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_s2_decode_block_9 = (cost_block_d8_s2 <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s2_decode_block_10 = (cost_block_d8_s2 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d8_s2_decode_block_11 = (cost_block_d8_s2 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s2_decode_block_12 = (cost_block_d8_s2 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s1_pair_decode_block_3 = (cost_block_d8_s1_pair <= cost_block_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576)
-    cost_block_d8_s1_pair_decode_block_4 = (cost_block_d8_s1_pair <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_block_d8_s1_pair_decode_block_5 = (cost_block_d8_s1_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_s1_pair_decode_block_6 = (cost_block_d8_s1_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_s1_pair_decode_block_7 = (cost_block_d8_s1_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_s1_pair_decode_block_8 = (cost_block_d8_s1_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_s1_pair_decode_block_9 = (cost_block_d8_s1_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s1_pair_decode_block_10 = (cost_block_d8_s1_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d8_s1_pair_decode_block_11 = (cost_block_d8_s1_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s1_pair_decode_block_12 = (cost_block_d8_s1_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s2_pair_decode_block_4 = (cost_block_d8_s2_pair <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576)
-    cost_block_d8_s2_pair_decode_block_5 = (cost_block_d8_s2_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_s2_pair_decode_block_6 = (cost_block_d8_s2_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_s2_pair_decode_block_7 = (cost_block_d8_s2_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_s2_pair_decode_block_8 = (cost_block_d8_s2_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_s2_pair_decode_block_9 = (cost_block_d8_s2_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s2_pair_decode_block_10 = (cost_block_d8_s2_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d8_s2_pair_decode_block_11 = (cost_block_d8_s2_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_s2_pair_decode_block_12 = (cost_block_d8_s2_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_wide_pair_decode_block_5 = (cost_block_d8_wide_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_wide_pair_decode_block_6 = (cost_block_d8_wide_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_wide_pair_decode_block_7 = (cost_block_d8_wide_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d8_wide_pair_decode_block_8 = (cost_block_d8_wide_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d8_wide_pair_decode_block_9 = (cost_block_d8_wide_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_wide_pair_decode_block_10 = (cost_block_d8_wide_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d8_wide_pair_decode_block_11 = (cost_block_d8_wide_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d8_wide_pair_decode_block_12 = (cost_block_d8_wide_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s1_decode_block_6 = (cost_block_d16_s1 <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d16_s1_decode_block_7 = (cost_block_d16_s1 <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d16_s1_decode_block_8 = (cost_block_d16_s1 <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d16_s1_decode_block_9 = (cost_block_d16_s1 <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s1_decode_block_10 = (cost_block_d16_s1 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d16_s1_decode_block_11 = (cost_block_d16_s1 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s1_decode_block_12 = (cost_block_d16_s1 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s2_decode_block_7 = (cost_block_d16_s2 <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576)
-    cost_block_d16_s2_decode_block_8 = (cost_block_d16_s2 <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d16_s2_decode_block_9 = (cost_block_d16_s2 <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s2_decode_block_10 = (cost_block_d16_s2 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d16_s2_decode_block_11 = (cost_block_d16_s2 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s2_decode_block_12 = (cost_block_d16_s2 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s1_pair_decode_block_8 = (cost_block_d16_s1_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576)
-    cost_block_d16_s1_pair_decode_block_9 = (cost_block_d16_s1_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s1_pair_decode_block_10 = (cost_block_d16_s1_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d16_s1_pair_decode_block_11 = (cost_block_d16_s1_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s1_pair_decode_block_12 = (cost_block_d16_s1_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s2_pair_decode_block_9 = (cost_block_d16_s2_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s2_pair_decode_block_10 = (cost_block_d16_s2_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d16_s2_pair_decode_block_11 = (cost_block_d16_s2_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d16_s2_pair_decode_block_12 = (cost_block_d16_s2_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d32_s1_decode_block_10 = (cost_block_d32_s1 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576)
-    cost_block_d32_s1_decode_block_11 = (cost_block_d32_s1 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d32_s1_decode_block_12 = (cost_block_d32_s1 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d32_s2_decode_block_11 = (cost_block_d32_s2 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d32_s2_decode_block_12 = (cost_block_d32_s2 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
-    cost_block_d32_s1_pair_decode_block_12 = (cost_block_d32_s1_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576)
     # measured
     if arch in ("sm90", ):
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 8 and ((K + 127) // 128) * M * 132 + ((K + 127) // 128) * 16 + 2112 <= 43_008 and N <= num_sms * 256 and cost_fast_d8x8_pair_decode_fast_1 and cost_fast_d8x8_pair_decode_fast_2 and cost_fast_d8x8_pair_decode_fast_3 and cost_fast_d8x8_pair_decode_fast_4 and cost_fast_d8x8_pair_decode_fast_5 and cost_fast_d8x8_pair_decode_fast_6 and cost_fast_d8x8_pair_decode_fast_7 and cost_fast_d8x8_pair_decode_fast_8 and cost_fast_d8x8_pair_decode_fast_9 and cost_fast_d8x8_pair_decode_fast_10 and cost_fast_d8x8_pair_decode_fast_11 and cost_fast_d8x8_pair_decode_fast_12:  # decode-fast-d8x8-pair
-            return 1, 81
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 8 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 40 <= 24_576 and cost_fast_d8_s2_decode_fast_2 and cost_fast_d8_s2_decode_fast_3 and cost_fast_d8_s2_decode_fast_4 and cost_fast_d8_s2_decode_fast_5 and cost_fast_d8_s2_decode_fast_6 and cost_fast_d8_s2_decode_fast_7 and cost_fast_d8_s2_decode_fast_8 and cost_fast_d8_s2_decode_fast_9 and cost_fast_d8_s2_decode_fast_10 and cost_fast_d8_s2_decode_fast_11 and cost_fast_d8_s2_decode_fast_12:  # decode-fast-d8-s2
-            return 4, 82
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 8 and N <= num_sms * 512 and ((K + 127) // 128) * 96 <= 24_576 and cost_fast_d8_s1_pair_decode_fast_3 and cost_fast_d8_s1_pair_decode_fast_4 and cost_fast_d8_s1_pair_decode_fast_5 and cost_fast_d8_s1_pair_decode_fast_6 and cost_fast_d8_s1_pair_decode_fast_7 and cost_fast_d8_s1_pair_decode_fast_8 and cost_fast_d8_s1_pair_decode_fast_9 and cost_fast_d8_s1_pair_decode_fast_10 and cost_fast_d8_s1_pair_decode_fast_11 and cost_fast_d8_s1_pair_decode_fast_12:  # decode-fast-d8-s1-pair
-            return 5, 83
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 8 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 40 <= 24_576 and cost_fast_d8_s2_pair_decode_fast_4 and cost_fast_d8_s2_pair_decode_fast_5 and cost_fast_d8_s2_pair_decode_fast_6 and cost_fast_d8_s2_pair_decode_fast_7 and cost_fast_d8_s2_pair_decode_fast_8 and cost_fast_d8_s2_pair_decode_fast_9 and cost_fast_d8_s2_pair_decode_fast_10 and cost_fast_d8_s2_pair_decode_fast_11 and cost_fast_d8_s2_pair_decode_fast_12:  # decode-fast-d8-s2-pair
-            return 6, 84
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 8 and N <= num_sms * 1024 and ((K + 127) // 128) * 96 <= 24_576 and cost_fast_d8_wide_pair_decode_fast_5 and cost_fast_d8_wide_pair_decode_fast_6 and cost_fast_d8_wide_pair_decode_fast_7 and cost_fast_d8_wide_pair_decode_fast_8 and cost_fast_d8_wide_pair_decode_fast_9 and cost_fast_d8_wide_pair_decode_fast_10 and cost_fast_d8_wide_pair_decode_fast_11 and cost_fast_d8_wide_pair_decode_fast_12:  # decode-fast-d8-wide-pair
-            return 7, 85
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 16 and N <= num_sms * 256 and ((K + 127) // 128) * 128 <= 24_576 and cost_fast_d16_s1_decode_fast_6 and cost_fast_d16_s1_decode_fast_7 and cost_fast_d16_s1_decode_fast_8 and cost_fast_d16_s1_decode_fast_9 and cost_fast_d16_s1_decode_fast_10 and cost_fast_d16_s1_decode_fast_11 and cost_fast_d16_s1_decode_fast_12:  # decode-fast-d16-s1
-            return 8, 86
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 16 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 72 <= 24_576 and cost_fast_d16_s2_decode_fast_7 and cost_fast_d16_s2_decode_fast_8 and cost_fast_d16_s2_decode_fast_9 and cost_fast_d16_s2_decode_fast_10 and cost_fast_d16_s2_decode_fast_11 and cost_fast_d16_s2_decode_fast_12:  # decode-fast-d16-s2
-            return 9, 87
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 16 and N <= num_sms * 512 and ((K + 127) // 128) * 128 <= 24_576 and cost_fast_d16_s1_pair_decode_fast_8 and cost_fast_d16_s1_pair_decode_fast_9 and cost_fast_d16_s1_pair_decode_fast_10 and cost_fast_d16_s1_pair_decode_fast_11 and cost_fast_d16_s1_pair_decode_fast_12:  # decode-fast-d16-s1-pair
-            return 10, 88
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 16 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 72 <= 24_576 and cost_fast_d16_s2_pair_decode_fast_9 and cost_fast_d16_s2_pair_decode_fast_10 and cost_fast_d16_s2_pair_decode_fast_11 and cost_fast_d16_s2_pair_decode_fast_12:  # decode-fast-d16-s2-pair
-            return 11, 89
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 32 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 136 <= 24_576 and cost_fast_d32_s2_decode_fast_10 and cost_fast_d32_s2_decode_fast_11 and cost_fast_d32_s2_decode_fast_12:  # decode-fast-d32-s2
-            return 14, 90
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 32 and N <= num_sms * 512 and ((K + 127) // 128) * 192 <= 24_576 and cost_fast_d32_s1_pair_decode_fast_11 and cost_fast_d32_s1_pair_decode_fast_12:  # decode-fast-d32-s1-pair
-            return 15, 91
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 32 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 136 <= 24_576 and cost_fast_d32_s2_pair_decode_fast_12:  # decode-fast-d32-s2-pair
-            return 16, 92
-        if measured_sizes and accumulation == 1 and scaling != 2 and M <= 32 and N <= num_sms * 1024 and ((K + 127) // 128) * 192 <= 24_576:  # decode-fast-d32-wide-pair
-            return 17, 93
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 8 and ((K + 127) // 128) * M * 132 + ((K + 127) // 128) * 16 + 2112 <= 43_008 and N <= num_sms * 256 and cost_row_d8x8_pair_decode_row_1 and cost_row_d8x8_pair_decode_row_2 and cost_row_d8x8_pair_decode_row_3 and cost_row_d8x8_pair_decode_row_4 and cost_row_d8x8_pair_decode_row_5 and cost_row_d8x8_pair_decode_row_6 and cost_row_d8x8_pair_decode_row_7 and cost_row_d8x8_pair_decode_row_8 and cost_row_d8x8_pair_decode_row_9 and cost_row_d8x8_pair_decode_row_10 and cost_row_d8x8_pair_decode_row_11 and cost_row_d8x8_pair_decode_row_12 and cost_row_d8x8_pair_decode_row_13:  # decode-row-d8x8-pair
-            return 1, 94
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 8 and N <= num_sms * 256 and ((K + 127) // 128) * 96 <= 24_576 and cost_row_d8_s1_decode_row_2 and cost_row_d8_s1_decode_row_3 and cost_row_d8_s1_decode_row_4 and cost_row_d8_s1_decode_row_5 and cost_row_d8_s1_decode_row_6 and cost_row_d8_s1_decode_row_7 and cost_row_d8_s1_decode_row_8 and cost_row_d8_s1_decode_row_9 and cost_row_d8_s1_decode_row_10 and cost_row_d8_s1_decode_row_11 and cost_row_d8_s1_decode_row_12 and cost_row_d8_s1_decode_row_13:  # decode-row-d8-s1
-            return 3, 95
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 8 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 40 <= 24_576 and cost_row_d8_s2_decode_row_3 and cost_row_d8_s2_decode_row_4 and cost_row_d8_s2_decode_row_5 and cost_row_d8_s2_decode_row_6 and cost_row_d8_s2_decode_row_7 and cost_row_d8_s2_decode_row_8 and cost_row_d8_s2_decode_row_9 and cost_row_d8_s2_decode_row_10 and cost_row_d8_s2_decode_row_11 and cost_row_d8_s2_decode_row_12 and cost_row_d8_s2_decode_row_13:  # decode-row-d8-s2
-            return 4, 96
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 8 and N <= num_sms * 512 and ((K + 127) // 128) * 96 <= 24_576 and cost_row_d8_s1_pair_decode_row_4 and cost_row_d8_s1_pair_decode_row_5 and cost_row_d8_s1_pair_decode_row_6 and cost_row_d8_s1_pair_decode_row_7 and cost_row_d8_s1_pair_decode_row_8 and cost_row_d8_s1_pair_decode_row_9 and cost_row_d8_s1_pair_decode_row_10 and cost_row_d8_s1_pair_decode_row_11 and cost_row_d8_s1_pair_decode_row_12 and cost_row_d8_s1_pair_decode_row_13:  # decode-row-d8-s1-pair
-            return 5, 97
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 16 and N <= num_sms * 256 and ((K + 127) // 128) * 128 <= 24_576 and cost_row_d16_s1_decode_row_5 and cost_row_d16_s1_decode_row_6 and cost_row_d16_s1_decode_row_7 and cost_row_d16_s1_decode_row_8 and cost_row_d16_s1_decode_row_9 and cost_row_d16_s1_decode_row_10 and cost_row_d16_s1_decode_row_11 and cost_row_d16_s1_decode_row_12 and cost_row_d16_s1_decode_row_13:  # decode-row-d16-s1
-            return 8, 98
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 16 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 72 <= 24_576 and cost_row_d16_s2_decode_row_6 and cost_row_d16_s2_decode_row_7 and cost_row_d16_s2_decode_row_8 and cost_row_d16_s2_decode_row_9 and cost_row_d16_s2_decode_row_10 and cost_row_d16_s2_decode_row_11 and cost_row_d16_s2_decode_row_12 and cost_row_d16_s2_decode_row_13:  # decode-row-d16-s2
-            return 9, 99
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 16 and N <= num_sms * 512 and ((K + 127) // 128) * 128 <= 24_576 and cost_row_d16_s1_pair_decode_row_7 and cost_row_d16_s1_pair_decode_row_8 and cost_row_d16_s1_pair_decode_row_9 and cost_row_d16_s1_pair_decode_row_10 and cost_row_d16_s1_pair_decode_row_11 and cost_row_d16_s1_pair_decode_row_12 and cost_row_d16_s1_pair_decode_row_13:  # decode-row-d16-s1-pair
-            return 10, 100
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 16 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 72 <= 24_576 and cost_row_d16_s2_pair_decode_row_8 and cost_row_d16_s2_pair_decode_row_9 and cost_row_d16_s2_pair_decode_row_10 and cost_row_d16_s2_pair_decode_row_11 and cost_row_d16_s2_pair_decode_row_12 and cost_row_d16_s2_pair_decode_row_13:  # decode-row-d16-s2-pair
-            return 11, 101
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 16 and N <= num_sms * 1024 and ((K + 127) // 128) * 128 <= 24_576 and cost_row_d16_wide_pair_decode_row_9 and cost_row_d16_wide_pair_decode_row_10 and cost_row_d16_wide_pair_decode_row_11 and cost_row_d16_wide_pair_decode_row_12 and cost_row_d16_wide_pair_decode_row_13:  # decode-row-d16-wide-pair
-            return 12, 102
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 32 and N <= num_sms * 256 and ((K + 127) // 128) * 192 <= 24_576 and cost_row_d32_s1_decode_row_10 and cost_row_d32_s1_decode_row_11 and cost_row_d32_s1_decode_row_12 and cost_row_d32_s1_decode_row_13:  # decode-row-d32-s1
-            return 13, 103
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 32 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 136 <= 24_576 and cost_row_d32_s2_decode_row_11 and cost_row_d32_s2_decode_row_12 and cost_row_d32_s2_decode_row_13:  # decode-row-d32-s2
-            return 14, 104
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 32 and N <= num_sms * 512 and ((K + 127) // 128) * 192 <= 24_576 and cost_row_d32_s1_pair_decode_row_12 and cost_row_d32_s1_pair_decode_row_13:  # decode-row-d32-s1-pair
-            return 15, 105
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 32 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 136 <= 24_576 and cost_row_d32_s2_pair_decode_row_13:  # decode-row-d32-s2-pair
-            return 16, 106
-        if measured_sizes and accumulation == 0 and scaling != 2 and M <= 32 and N <= num_sms * 1024 and ((K + 127) // 128) * 192 <= 24_576:  # decode-row-d32-wide-pair
-            return 17, 107
-        if measured_sizes and scaling == 2 and M <= 8 and ((K + 127) // 128) * M * 132 + ((K + 127) // 128) * 16 + 2112 <= 43_008 and N <= num_sms * 256 and cost_block_d8x8_pair_decode_block_1 and cost_block_d8x8_pair_decode_block_2 and cost_block_d8x8_pair_decode_block_3 and cost_block_d8x8_pair_decode_block_4 and cost_block_d8x8_pair_decode_block_5 and cost_block_d8x8_pair_decode_block_6 and cost_block_d8x8_pair_decode_block_7 and cost_block_d8x8_pair_decode_block_8 and cost_block_d8x8_pair_decode_block_9 and cost_block_d8x8_pair_decode_block_10 and cost_block_d8x8_pair_decode_block_11 and cost_block_d8x8_pair_decode_block_12:  # decode-block-d8x8-pair
-            return 1, 108
-        if measured_sizes and scaling == 2 and M <= 8 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 40 <= 24_576 and cost_block_d8_s2_decode_block_2 and cost_block_d8_s2_decode_block_3 and cost_block_d8_s2_decode_block_4 and cost_block_d8_s2_decode_block_5 and cost_block_d8_s2_decode_block_6 and cost_block_d8_s2_decode_block_7 and cost_block_d8_s2_decode_block_8 and cost_block_d8_s2_decode_block_9 and cost_block_d8_s2_decode_block_10 and cost_block_d8_s2_decode_block_11 and cost_block_d8_s2_decode_block_12:  # decode-block-d8-s2
-            return 4, 109
-        if measured_sizes and scaling == 2 and M <= 8 and N <= num_sms * 512 and ((K + 127) // 128) * 96 <= 24_576 and cost_block_d8_s1_pair_decode_block_3 and cost_block_d8_s1_pair_decode_block_4 and cost_block_d8_s1_pair_decode_block_5 and cost_block_d8_s1_pair_decode_block_6 and cost_block_d8_s1_pair_decode_block_7 and cost_block_d8_s1_pair_decode_block_8 and cost_block_d8_s1_pair_decode_block_9 and cost_block_d8_s1_pair_decode_block_10 and cost_block_d8_s1_pair_decode_block_11 and cost_block_d8_s1_pair_decode_block_12:  # decode-block-d8-s1-pair
-            return 5, 110
-        if measured_sizes and scaling == 2 and M <= 8 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 40 <= 24_576 and cost_block_d8_s2_pair_decode_block_4 and cost_block_d8_s2_pair_decode_block_5 and cost_block_d8_s2_pair_decode_block_6 and cost_block_d8_s2_pair_decode_block_7 and cost_block_d8_s2_pair_decode_block_8 and cost_block_d8_s2_pair_decode_block_9 and cost_block_d8_s2_pair_decode_block_10 and cost_block_d8_s2_pair_decode_block_11 and cost_block_d8_s2_pair_decode_block_12:  # decode-block-d8-s2-pair
-            return 6, 111
-        if measured_sizes and scaling == 2 and M <= 8 and N <= num_sms * 1024 and ((K + 127) // 128) * 96 <= 24_576 and cost_block_d8_wide_pair_decode_block_5 and cost_block_d8_wide_pair_decode_block_6 and cost_block_d8_wide_pair_decode_block_7 and cost_block_d8_wide_pair_decode_block_8 and cost_block_d8_wide_pair_decode_block_9 and cost_block_d8_wide_pair_decode_block_10 and cost_block_d8_wide_pair_decode_block_11 and cost_block_d8_wide_pair_decode_block_12:  # decode-block-d8-wide-pair
-            return 7, 112
-        if measured_sizes and scaling == 2 and M <= 16 and N <= num_sms * 256 and ((K + 127) // 128) * 128 <= 24_576 and cost_block_d16_s1_decode_block_6 and cost_block_d16_s1_decode_block_7 and cost_block_d16_s1_decode_block_8 and cost_block_d16_s1_decode_block_9 and cost_block_d16_s1_decode_block_10 and cost_block_d16_s1_decode_block_11 and cost_block_d16_s1_decode_block_12:  # decode-block-d16-s1
-            return 8, 113
-        if measured_sizes and scaling == 2 and M <= 16 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 72 <= 24_576 and cost_block_d16_s2_decode_block_7 and cost_block_d16_s2_decode_block_8 and cost_block_d16_s2_decode_block_9 and cost_block_d16_s2_decode_block_10 and cost_block_d16_s2_decode_block_11 and cost_block_d16_s2_decode_block_12:  # decode-block-d16-s2
-            return 9, 114
-        if measured_sizes and scaling == 2 and M <= 16 and N <= num_sms * 512 and ((K + 127) // 128) * 128 <= 24_576 and cost_block_d16_s1_pair_decode_block_8 and cost_block_d16_s1_pair_decode_block_9 and cost_block_d16_s1_pair_decode_block_10 and cost_block_d16_s1_pair_decode_block_11 and cost_block_d16_s1_pair_decode_block_12:  # decode-block-d16-s1-pair
-            return 10, 115
-        if measured_sizes and scaling == 2 and M <= 16 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 72 <= 24_576 and cost_block_d16_s2_pair_decode_block_9 and cost_block_d16_s2_pair_decode_block_10 and cost_block_d16_s2_pair_decode_block_11 and cost_block_d16_s2_pair_decode_block_12:  # decode-block-d16-s2-pair
-            return 11, 116
-        if measured_sizes and scaling == 2 and M <= 32 and N <= num_sms * 256 and ((K + 127) // 128) * 192 <= 24_576 and cost_block_d32_s1_decode_block_10 and cost_block_d32_s1_decode_block_11 and cost_block_d32_s1_decode_block_12:  # decode-block-d32-s1
-            return 13, 117
-        if measured_sizes and scaling == 2 and M <= 32 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 136 <= 24_576 and cost_block_d32_s2_decode_block_11 and cost_block_d32_s2_decode_block_12:  # decode-block-d32-s2
-            return 14, 118
-        if measured_sizes and scaling == 2 and M <= 32 and N <= num_sms * 512 and ((K + 127) // 128) * 192 <= 24_576 and cost_block_d32_s1_pair_decode_block_12:  # decode-block-d32-s1-pair
-            return 15, 119
-        if measured_sizes and scaling == 2 and M <= 32 and N <= num_sms * 1024 and ((K + 127) // 128) * 192 <= 24_576:  # decode-block-d32-wide-pair
-            return 17, 120
+        if measured_sizes and accumulation == 1 and scaling != 2:
+            cost_steps = ((K + 63) // 64)
+            cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_rounds_8x16_264 = cost_last_8x16 // 264
+            cost_input = M * K // 1024
+            cost_output = M * N // 1024
+            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
+            cost_fast_d8x8_pair = 3_743_000 + 394 * cost_steps + 148 * cost_tiles_8x16 * cost_steps + 20_580 * cost_rounds_8x16_264 + 13_310 * cost_rounds_8x16_264 * cost_steps + 53_860 * cost_input + 18_480 * cost_output + 6 * cost_outside_8x16 * cost_steps
+            cost_tiles_8x64 = ((M + 7) // 8) * ((N + 63) // 64)
+            cost_fast_d8_s2 = 3_066_000 + 11_270 * cost_steps + 835 * cost_tiles_8x64 * cost_steps + 2197 * cost_input
+            cost_last_8x64 = cost_tiles_8x64 + -1
+            cost_rounds_8x64_264 = cost_last_8x64 // 264
+            cost_outside_8x64 = M * 7 % 8 * ((N + 63) // 64)
+            cost_fast_d8_s1_pair = 2_733_000 + 48_760 * cost_steps + 1799 * cost_tiles_8x64 + 591 * cost_tiles_8x64 * cost_steps + 59_560 * cost_rounds_8x64_264 * cost_steps + 360 * cost_output + 5 * cost_outside_8x64 * cost_steps
+            cost_fast_d8_s2_pair = 3_880_000 + 18_200 * cost_steps + 719 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps
+            cost_tiles_8x128 = ((M + 7) // 8) * ((N + 127) // 128)
+            cost_outside_8x128 = M * 7 % 8 * ((N + 127) // 128)
+            cost_fast_d8_wide_pair = 2_848_000 + 63_030 * cost_steps + 1342 * cost_tiles_8x128 * cost_steps + 3458 * cost_input + 2948 * cost_output + 9 * cost_outside_8x128 * cost_steps
+            cost_tiles_16x64 = ((M + 15) // 16) * ((N + 63) // 64)
+            cost_last_16x64 = cost_tiles_16x64 + -1
+            cost_rounds_16x64_132 = cost_last_16x64 // 132
+            cost_outside_16x64 = M * 15 % 16 * ((N + 63) // 64)
+            cost_fast_d16_s1 = 2_671_000 + 50_100 * cost_steps + 524 * cost_tiles_16x64 * cost_steps + 365_100 * cost_rounds_16x64_132 + 39_960 * cost_rounds_16x64_132 * cost_steps + 3847 * cost_input + 982 * cost_output + 2 * cost_outside_16x64 * cost_steps
+            cost_fast_d16_s2 = 2_905_000 + 14_270 * cost_steps + 763 * cost_tiles_16x64 * cost_steps + 2975 * cost_input + 1 * cost_outside_16x64 * cost_steps
+            cost_rounds_16x64_264 = cost_last_16x64 // 264
+            cost_fast_d16_s1_pair = 2_824_000 + 49_400 * cost_steps + 571 * cost_tiles_16x64 * cost_steps + 50_220 * cost_rounds_16x64_264 * cost_steps + 4876 * cost_input + 5 * cost_outside_16x64 * cost_steps
+            cost_fast_d16_s2_pair = 3_799_000 + 22_180 * cost_steps + 671 * cost_tiles_16x64 * cost_steps + 1 * cost_outside_16x64 * cost_steps
+            cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
+            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+            cost_fast_d32_s2 = 3_296_000 + 14_730 * cost_steps + 635 * cost_tiles_32x64 * cost_steps + 4712 * cost_input + 4 * cost_outside_32x64 * cost_steps
+            cost_last_32x64 = cost_tiles_32x64 + -1
+            cost_rounds_32x64_264 = cost_last_32x64 // 264
+            cost_fast_d32_s1_pair = 2_787_000 + 58_640 * cost_steps + 615 * cost_tiles_32x64 * cost_steps + 62_710 * cost_rounds_32x64_264 * cost_steps + 1950 * cost_input
+            cost_fast_d32_s2_pair = 3_996_000 + 22_410 * cost_steps + 601 * cost_tiles_32x64 * cost_steps + 2500 * cost_input + 3 * cost_outside_32x64 * cost_steps
+            cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
+            cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
+            cost_fast_d32_wide_pair = 3_100_000 + 88_570 * cost_steps + 1302 * cost_tiles_32x128 * cost_steps + 4577 * cost_input + 1 * cost_outside_32x128 * cost_steps
+            if M <= 8 and ((K + 127) // 128) * M * 132 + ((K + 127) // 128) * 16 + 2112 <= 43_008 and N <= num_sms * 256 and (cost_fast_d8x8_pair <= cost_fast_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d8x8-pair
+                return 1, 81
+            if M <= 8 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 40 <= 24_576 and (cost_fast_d8_s2 <= cost_fast_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d8-s2
+                return 4, 82
+            if M <= 8 and N <= num_sms * 512 and ((K + 127) // 128) * 96 <= 24_576 and (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d8-s1-pair
+                return 5, 83
+            if M <= 8 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 40 <= 24_576 and (cost_fast_d8_s2_pair <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d8-s2-pair
+                return 6, 84
+            if M <= 8 and N <= num_sms * 1024 and ((K + 127) // 128) * 96 <= 24_576 and (cost_fast_d8_wide_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d8-wide-pair
+                return 7, 85
+            if M <= 16 and N <= num_sms * 256 and ((K + 127) // 128) * 128 <= 24_576 and (cost_fast_d16_s1 <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d16-s1
+                return 8, 86
+            if M <= 16 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 72 <= 24_576 and (cost_fast_d16_s2 <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d16_s2 <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d16_s2 <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s2 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d16_s2 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s2 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d16-s2
+                return 9, 87
+            if M <= 16 and N <= num_sms * 512 and ((K + 127) // 128) * 128 <= 24_576 and (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d16_s1_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d16-s1-pair
+                return 10, 88
+            if M <= 16 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 72 <= 24_576 and (cost_fast_d16_s2_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d16-s2-pair
+                return 11, 89
+            if M <= 32 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 136 <= 24_576 and (cost_fast_d32_s2 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d32_s2 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d32_s2 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d32-s2
+                return 14, 90
+            if M <= 32 and N <= num_sms * 512 and ((K + 127) // 128) * 192 <= 24_576 and (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d32-s1-pair
+                return 15, 91
+            if M <= 32 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 136 <= 24_576 and (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d32-s2-pair
+                return 16, 92
+            if M <= 32 and N <= num_sms * 1024 and ((K + 127) // 128) * 192 <= 24_576:  # decode-fast-d32-wide-pair
+                return 17, 93
+        if measured_sizes and accumulation == 0 and scaling != 2:
+            cost_steps = ((K + 63) // 64)
+            cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_rounds_8x16_264 = cost_last_8x16 // 264
+            cost_input = M * K // 1024
+            cost_output = M * N // 1024
+            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
+            cost_tiles_8x64 = ((M + 7) // 8) * ((N + 63) // 64)
+            cost_last_8x64 = cost_tiles_8x64 + -1
+            cost_rounds_8x64_264 = cost_last_8x64 // 264
+            cost_outside_8x64 = M * 7 % 8 * ((N + 63) // 64)
+            cost_tiles_16x64 = ((M + 15) // 16) * ((N + 63) // 64)
+            cost_last_16x64 = cost_tiles_16x64 + -1
+            cost_rounds_16x64_132 = cost_last_16x64 // 132
+            cost_outside_16x64 = M * 15 % 16 * ((N + 63) // 64)
+            cost_rounds_16x64_264 = cost_last_16x64 // 264
+            cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
+            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+            cost_last_32x64 = cost_tiles_32x64 + -1
+            cost_rounds_32x64_264 = cost_last_32x64 // 264
+            cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
+            cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
+            cost_row_d8x8_pair = 3_229_000 + 15_770 * cost_steps + 141 * cost_tiles_8x16 * cost_steps + 21_290 * cost_rounds_8x16_264 * cost_steps + 37_210 * cost_input + 19_070 * cost_output + 3 * cost_outside_8x16 * cost_steps
+            cost_rounds_8x64_132 = cost_last_8x64 // 132
+            cost_row_d8_s1 = 2_214_000 + 57_910 * cost_steps + 574 * cost_tiles_8x64 * cost_steps + 155_000 * cost_rounds_8x64_132 + 43_750 * cost_rounds_8x64_132 * cost_steps + 3924 * cost_input + 2433 * cost_output + 3 * cost_outside_8x64 * cost_steps
+            cost_row_d8_s2 = 2_756_000 + 20_850 * cost_steps + 785 * cost_tiles_8x64 * cost_steps
+            cost_row_d8_s1_pair = 2_160_000 + 60_800 * cost_steps + 6037 * cost_tiles_8x64 + 517 * cost_tiles_8x64 * cost_steps + 14_320_000 * cost_rounds_8x64_264 + 4339 * cost_output + 5 * cost_outside_8x64 * cost_steps
+            cost_row_d16_s1 = 1_920_000 + 65_700 * cost_steps + 8801 * cost_tiles_16x64 + 393 * cost_tiles_16x64 * cost_steps + 57_370 * cost_rounds_16x64_132 * cost_steps + 3364 * cost_input + 2 * cost_outside_16x64 * cost_steps
+            cost_row_d16_s2 = 2_439_000 + 25_770 * cost_steps + 684 * cost_tiles_16x64 * cost_steps + 1322 * cost_input + 9931 * cost_output
+            cost_row_d16_s1_pair = 2_051_000 + 67_800 * cost_steps + 6475 * cost_tiles_16x64 + 466 * cost_tiles_16x64 * cost_steps + 15_060_000 * cost_rounds_16x64_264 + 2985 * cost_input + 468 * cost_output + 5 * cost_outside_16x64 * cost_steps
+            cost_row_d16_s2_pair = 3_525_000 + 26_510 * cost_steps + 689 * cost_tiles_16x64 * cost_steps + 2397 * cost_input + 1 * cost_outside_16x64 * cost_steps
+            cost_tiles_16x128 = ((M + 15) // 16) * ((N + 127) // 128)
+            cost_outside_16x128 = M * 15 % 16 * ((N + 127) // 128)
+            cost_row_d16_wide_pair = 2_561_000 + 71_800 * cost_steps + 1435 * cost_tiles_16x128 * cost_steps + 6514 * cost_input + 2 * cost_outside_16x128 * cost_steps
+            cost_rounds_32x64_132 = cost_last_32x64 // 132
+            cost_row_d32_s1 = 2_102_000 + 70_430 * cost_steps + 7978 * cost_tiles_32x64 + 278 * cost_tiles_32x64 * cost_steps + 69_720 * cost_rounds_32x64_132 * cost_steps + 1493 * cost_input + 3792 * cost_output + 3 * cost_outside_32x64 * cost_steps
+            cost_row_d32_s2 = 2_729_000 + 25_160 * cost_steps + 272 * cost_tiles_32x64 + 583 * cost_tiles_32x64 * cost_steps + 4175 * cost_input + 3608 * cost_output + 4 * cost_outside_32x64 * cost_steps
+            cost_row_d32_s1_pair = 2_272_000 + 70_860 * cost_steps + 4095 * cost_tiles_32x64 + 456 * cost_tiles_32x64 * cost_steps + 13_800_000 * cost_rounds_32x64_264 + 343 * cost_input + 4377 * cost_output + 4 * cost_outside_32x64 * cost_steps
+            cost_row_d32_s2_pair = 3_676_000 + 30_430 * cost_steps + 658 * cost_tiles_32x64 * cost_steps + 1388 * cost_input + 1 * cost_outside_32x64 * cost_steps
+            cost_row_d32_wide_pair = 2_892_000 + 87_630 * cost_steps + 1404 * cost_tiles_32x128 * cost_steps + 6903 * cost_input + 2 * cost_outside_32x128 * cost_steps
+            if M <= 8 and ((K + 127) // 128) * M * 132 + ((K + 127) // 128) * 16 + 2112 <= 43_008 and N <= num_sms * 256 and (cost_row_d8x8_pair <= cost_row_d8_s1 or M > 8 or N > num_sms * 256 or ((K + 127) // 128) * 96 > 24_576) and (cost_row_d8x8_pair <= cost_row_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576) and (cost_row_d8x8_pair <= cost_row_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_row_d8x8_pair <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8x8_pair <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8x8_pair <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8x8_pair <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8x8_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8x8_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8x8_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8x8_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8x8_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8x8_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d8x8-pair
+                return 1, 94
+            if M <= 8 and N <= num_sms * 256 and ((K + 127) // 128) * 96 <= 24_576 and (cost_row_d8_s1 <= cost_row_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576) and (cost_row_d8_s1 <= cost_row_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_row_d8_s1 <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1 <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s1 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s1 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s1 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s1 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s1 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s1 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d8-s1
+                return 3, 95
+            if M <= 8 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 40 <= 24_576 and (cost_row_d8_s2 <= cost_row_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_row_d8_s2 <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s2 <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s2 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s2 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s2 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s2 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s2 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s2 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s2 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s2 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d8-s2
+                return 4, 96
+            if M <= 8 and N <= num_sms * 512 and ((K + 127) // 128) * 96 <= 24_576 and (cost_row_d8_s1_pair <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d8-s1-pair
+                return 5, 97
+            if M <= 16 and N <= num_sms * 256 and ((K + 127) // 128) * 128 <= 24_576 and (cost_row_d16_s1 <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d16_s1 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s1 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d16_s1 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s1 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s1 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s1 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s1 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s1 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d16-s1
+                return 8, 98
+            if M <= 16 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 72 <= 24_576 and (cost_row_d16_s2 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s2 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d16_s2 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s2 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s2 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s2 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s2 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s2 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d16-s2
+                return 9, 99
+            if M <= 16 and N <= num_sms * 512 and ((K + 127) // 128) * 128 <= 24_576 and (cost_row_d16_s1_pair <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d16-s1-pair
+                return 10, 100
+            if M <= 16 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 72 <= 24_576 and (cost_row_d16_s2_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s2_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s2_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s2_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s2_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s2_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d16-s2-pair
+                return 11, 101
+            if M <= 16 and N <= num_sms * 1024 and ((K + 127) // 128) * 128 <= 24_576 and (cost_row_d16_wide_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_wide_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_wide_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_wide_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_wide_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d16-wide-pair
+                return 12, 102
+            if M <= 32 and N <= num_sms * 256 and ((K + 127) // 128) * 192 <= 24_576 and (cost_row_d32_s1 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d32_s1 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d32_s1 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d32_s1 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d32-s1
+                return 13, 103
+            if M <= 32 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 136 <= 24_576 and (cost_row_d32_s2 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d32_s2 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d32_s2 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d32-s2
+                return 14, 104
+            if M <= 32 and N <= num_sms * 512 and ((K + 127) // 128) * 192 <= 24_576 and (cost_row_d32_s1_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d32_s1_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d32-s1-pair
+                return 15, 105
+            if M <= 32 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 136 <= 24_576 and (cost_row_d32_s2_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d32-s2-pair
+                return 16, 106
+            if M <= 32 and N <= num_sms * 1024 and ((K + 127) // 128) * 192 <= 24_576:  # decode-row-d32-wide-pair
+                return 17, 107
+        if measured_sizes and scaling == 2:
+            cost_steps = ((K + 63) // 64)
+            cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_rounds_8x16_264 = cost_last_8x16 // 264
+            cost_input = M * K // 1024
+            cost_output = M * N // 1024
+            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
+            cost_tiles_8x64 = ((M + 7) // 8) * ((N + 63) // 64)
+            cost_last_8x64 = cost_tiles_8x64 + -1
+            cost_rounds_8x64_264 = cost_last_8x64 // 264
+            cost_outside_8x64 = M * 7 % 8 * ((N + 63) // 64)
+            cost_tiles_8x128 = ((M + 7) // 8) * ((N + 127) // 128)
+            cost_outside_8x128 = M * 7 % 8 * ((N + 127) // 128)
+            cost_tiles_16x64 = ((M + 15) // 16) * ((N + 63) // 64)
+            cost_last_16x64 = cost_tiles_16x64 + -1
+            cost_rounds_16x64_132 = cost_last_16x64 // 132
+            cost_outside_16x64 = M * 15 % 16 * ((N + 63) // 64)
+            cost_rounds_16x64_264 = cost_last_16x64 // 264
+            cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
+            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+            cost_last_32x64 = cost_tiles_32x64 + -1
+            cost_rounds_32x64_264 = cost_last_32x64 // 264
+            cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
+            cost_rounds_32x64_132 = cost_last_32x64 // 132
+            cost_block_d8x8_pair = 4_126_000 + 13_910 * cost_steps + 129 * cost_tiles_8x16 * cost_steps + 27_720 * cost_rounds_8x16_264 * cost_steps + 66_080 * cost_input + 4889 * cost_output + 4 * cost_outside_8x16 * cost_steps
+            cost_block_d8_s2 = 3_211_000 + 20_010 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps
+            cost_block_d8_s1_pair = 2_943_000 + 63_010 * cost_steps + 6903 * cost_tiles_8x64 + 488 * cost_tiles_8x64 * cost_steps + 16_540_000 * cost_rounds_8x64_264 + 8 * cost_outside_8x64 * cost_steps
+            cost_block_d8_s2_pair = 4_237_000 + 22_920 * cost_steps + 705 * cost_tiles_8x64 * cost_steps + 6 * cost_outside_8x64 * cost_steps
+            cost_block_d8_wide_pair = 3_383_000 + 80_920 * cost_steps + 1387 * cost_tiles_8x128 * cost_steps + 9 * cost_outside_8x128 * cost_steps
+            cost_block_d16_s1 = 2_841_000 + 68_240 * cost_steps + 4757 * cost_tiles_16x64 + 369 * cost_tiles_16x64 * cost_steps + 69_470 * cost_rounds_16x64_132 * cost_steps + 2376 * cost_input + 1 * cost_outside_16x64 * cost_steps
+            cost_block_d16_s2 = 3_146_000 + 25_790 * cost_steps + 615 * cost_tiles_16x64 * cost_steps + 11_370 * cost_output + 3 * cost_outside_16x64 * cost_steps
+            cost_block_d16_s1_pair = 3_078_000 + 68_080 * cost_steps + 500 * cost_tiles_16x64 * cost_steps + 15_080_000 * cost_rounds_16x64_264 + 10_770 * cost_input + 9 * cost_outside_16x64 * cost_steps
+            cost_block_d16_s2_pair = 4_303_000 + 27_430 * cost_steps + 662 * cost_tiles_16x64 * cost_steps + 1377 * cost_input + 3 * cost_outside_16x64 * cost_steps
+            cost_block_d32_s1 = 3_106_000 + 78_690 * cost_steps + 382 * cost_tiles_32x64 * cost_steps + 82_950 * cost_rounds_32x64_132 + 74_150 * cost_rounds_32x64_132 * cost_steps
+            cost_block_d32_s2 = 3_640_000 + 27_800 * cost_steps + 873 * cost_tiles_32x64 + 627 * cost_tiles_32x64 * cost_steps + 1736 * cost_input + 1 * cost_outside_32x64 * cost_steps
+            cost_block_d32_s1_pair = 2_724_000 + 104_900 * cost_steps + 514 * cost_tiles_32x64 * cost_steps + 15_650_000 * cost_rounds_32x64_264 + 971 * cost_input
+            cost_block_d32_wide_pair = 2_823_000 + 138_300 * cost_steps + 1335 * cost_tiles_32x128 * cost_steps + 4221 * cost_input
+            if M <= 8 and ((K + 127) // 128) * M * 132 + ((K + 127) // 128) * 16 + 2112 <= 43_008 and N <= num_sms * 256 and (cost_block_d8x8_pair <= cost_block_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576) and (cost_block_d8x8_pair <= cost_block_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8x8_pair <= cost_block_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_block_d8x8_pair <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8x8_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8x8_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8x8_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8x8_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8x8_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8x8_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d8x8_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8x8_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d8x8-pair
+                return 1, 108
+            if M <= 8 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 40 <= 24_576 and (cost_block_d8_s2 <= cost_block_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8_s2 <= cost_block_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_block_d8_s2 <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8_s2 <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s2 <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s2 <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s2 <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s2 <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s2 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d8_s2 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s2 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d8-s2
+                return 4, 109
+            if M <= 8 and N <= num_sms * 512 and ((K + 127) // 128) * 96 <= 24_576 and (cost_block_d8_s1_pair <= cost_block_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d8-s1-pair
+                return 5, 110
+            if M <= 8 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 40 <= 24_576 and (cost_block_d8_s2_pair <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d8-s2-pair
+                return 6, 111
+            if M <= 8 and N <= num_sms * 1024 and ((K + 127) // 128) * 96 <= 24_576 and (cost_block_d8_wide_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d8-wide-pair
+                return 7, 112
+            if M <= 16 and N <= num_sms * 256 and ((K + 127) // 128) * 128 <= 24_576 and (cost_block_d16_s1 <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d16_s1 <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d16_s1 <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d16_s1 <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s1 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d16_s1 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s1 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d16-s1
+                return 8, 113
+            if M <= 16 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 72 <= 24_576 and (cost_block_d16_s2 <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d16_s2 <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d16_s2 <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s2 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d16_s2 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s2 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d16-s2
+                return 9, 114
+            if M <= 16 and N <= num_sms * 512 and ((K + 127) // 128) * 128 <= 24_576 and (cost_block_d16_s1_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d16_s1_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s1_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d16_s1_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s1_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d16-s1-pair
+                return 10, 115
+            if M <= 16 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 72 <= 24_576 and (cost_block_d16_s2_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s2_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d16_s2_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s2_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d16-s2-pair
+                return 11, 116
+            if M <= 32 and N <= num_sms * 256 and ((K + 127) // 128) * 192 <= 24_576 and (cost_block_d32_s1 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d32_s1 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d32_s1 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d32-s1
+                return 13, 117
+            if M <= 32 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 136 <= 24_576 and (cost_block_d32_s2 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d32_s2 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d32-s2
+                return 14, 118
+            if M <= 32 and N <= num_sms * 512 and ((K + 127) // 128) * 192 <= 24_576 and (cost_block_d32_s1_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d32-s1-pair
+                return 15, 119
+            if M <= 32 and N <= num_sms * 1024 and ((K + 127) // 128) * 192 <= 24_576:  # decode-block-d32-wide-pair
+                return 17, 120
     # gddr
     if arch in ("sm89", "sm120", "sm121", ):
         if M <= 8:  # d8-gddr
@@ -1283,83 +924,6 @@ def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
     tiles_128 = ((M + 127) // 128) * ((N + 127) // 128)
     tall_tiles = ((M + 191) // 192) * ((N + 127) // 128)
     wide_tiles = ((M + 127) // 128) * ((N + 191) // 192)
-    cost_steps = ((K + 63) // 64)
-    cost_tiles_16x64 = ((M + 15) // 16) * ((N + 63) // 64)
-    cost_last_16x64 = cost_tiles_16x64 + -1
-    cost_rounds_16x64_132 = cost_last_16x64 // 132
-    cost_weight = N * K // 1024
-    cost_input = M * K // 1024
-    cost_outside_16x64 = M * 15 % 16 * ((N + 63) // 64)
-    cost_fast_f16x64_128 = 2_870_000 + 62_440 * cost_steps + 3475 * cost_tiles_16x64 + 695_000 * cost_rounds_16x64_132 + 48_180 * cost_rounds_16x64_132 * cost_steps + 104 * cost_weight + 1620 * cost_input + 5 * cost_outside_16x64 * cost_steps
-    cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
-    cost_last_32x64 = cost_tiles_32x64 + -1
-    cost_rounds_32x64_262 = cost_last_32x64 // 262
-    cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
-    cost_fast_f32x64_128_s2 = 3_588_000 + 13_920 * cost_steps + 3579 * cost_tiles_32x64 + 168 * cost_tiles_32x64 * cost_steps + 24_790 * cost_rounds_32x64_262 * cost_steps + 155 * cost_weight + 2484 * cost_input + 3 * cost_outside_32x64 * cost_steps
-    cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
-    cost_last_64x64 = cost_tiles_64x64 + -1
-    cost_rounds_64x64_132 = cost_last_64x64 // 132
-    cost_late_64x64_132_66 = cost_last_64x64 + 66
-    cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 // 132
-    cost_output = M * N // 1024
-    cost_fast_f64x64_128_s2 = 3_854_000 + 25_440 * cost_steps + 5664 * cost_tiles_64x64 + 266 * cost_tiles_64x64 * cost_steps + 27_150 * cost_rounds_64x64_132 * cost_steps + 14_280 * cost_late_64x64_132_66_wholes * cost_steps + 82 * cost_weight + 525 * cost_input + 252 * cost_output
-    cost_fast_f64x64_128 = 3_176_000 + 63_410 * cost_steps + 2544 * cost_tiles_64x64 + 77 * cost_tiles_64x64 * cost_steps + 67_370 * cost_rounds_64x64_132 * cost_steps + 80 * cost_weight + 397 * cost_input + 1212 * cost_output
-    cost_tiles_128x64 = ((M + 127) // 128) * ((N + 63) // 64)
-    cost_last_128x64 = cost_tiles_128x64 + -1
-    cost_rounds_128x64_132 = cost_last_128x64 // 132
-    cost_late_128x64_132_66 = cost_last_128x64 + 66
-    cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 // 132
-    cost_fast_f128x64_128_s2 = 4_413_000 + 26_870 * cost_steps + 383 * cost_tiles_128x64 * cost_steps + 695_400 * cost_rounds_128x64_132 + 32_060 * cost_rounds_128x64_132 * cost_steps + 15_450 * cost_late_128x64_132_66_wholes * cost_steps + 83 * cost_weight + 413 * cost_input + 209 * cost_output
-    cost_fast_f128x64_128 = 3_494_000 + 70_540 * cost_steps + 1601 * cost_tiles_128x64 + 137 * cost_tiles_128x64 * cost_steps + 232_700 * cost_rounds_128x64_132 + 80_680 * cost_rounds_128x64_132 * cost_steps + 89 * cost_weight + 378 * cost_input + 370 * cost_output
-    cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
-    cost_last_128x128 = cost_tiles_128x128 + -1
-    cost_rounds_128x128_132 = cost_last_128x128 // 132
-    cost_fast_f128x128_128_team = 4_203_000 + 105_000 * cost_steps + 179 * cost_tiles_128x128 * cost_steps + 977_100 * cost_rounds_128x128_132 + 135_800 * cost_rounds_128x128_132 * cost_steps + 120 * cost_weight + 344 * cost_input + 131 * cost_output
-    cost_fast_f128x128_128 = 4_778_000 + 104_800 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 132_100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 270 * cost_input + 38 * cost_output
-    cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
-    cost_last_192x128 = cost_tiles_192x128 + -1
-    cost_rounds_192x128_132 = cost_last_192x128 // 132
-    cost_fast_f192x128_128 = 5_555_000 + 191_400 * cost_steps + 165 * cost_tiles_192x128 * cost_steps + 855_400 * cost_rounds_192x128_132 + 211_400 * cost_rounds_192x128_132 * cost_steps + 93 * cost_weight + 296 * cost_input
-    cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
-    cost_last_256x128 = cost_tiles_256x128 + -1
-    cost_rounds_256x128_132 = cost_last_256x128 // 132
-    cost_fast_f256x128_128 = 4_221_000 + 260_100 * cost_steps + 144 * cost_tiles_256x128 * cost_steps + 199_600 * cost_rounds_256x128_132 + 291_500 * cost_rounds_256x128_132 * cost_steps + 82 * cost_weight + 278 * cost_input + 482 * cost_output
-    cost_rounds_32x64_130 = cost_last_32x64 // 130
-    cost_shares_32x64_65 = cost_last_32x64 // 65
-    cost_row_p32x64_128_s2 = 2_889_000 + 38_920 * cost_steps + 12_180 * cost_tiles_32x64 + 228 * cost_tiles_32x64 * cost_steps + 3956 * cost_rounds_32x64_130 * cost_steps + 18_930 * cost_shares_32x64_65 * cost_steps + 75 * cost_weight + 628 * cost_input + 1 * cost_outside_32x64 * cost_steps
-    cost_rounds_32x64_132 = cost_last_32x64 // 132
-    cost_row_p32x64_128 = 2_451_000 + 86_700 * cost_steps + 8150 * cost_tiles_32x64 + 82 * cost_tiles_32x64 * cost_steps + 69_710 * cost_rounds_32x64_132 * cost_steps + 61 * cost_weight
-    cost_row_p64x64_128_s2 = 3_756_000 + 49_270 * cost_steps + 4675 * cost_tiles_64x64 + 302 * cost_tiles_64x64 * cost_steps + 574_400 * cost_rounds_64x64_132 + 39_570 * cost_rounds_64x64_132 * cost_steps + 28_840 * cost_late_64x64_132_66_wholes * cost_steps + 31 * cost_weight
-    cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
-    cost_row_p64x64_128 = 2_618_000 + 95_170 * cost_steps + 972 * cost_tiles_64x64 + 131 * cost_tiles_64x64 * cost_steps + 94_610 * cost_rounds_64x64_132 * cost_steps + 35 * cost_weight + 390 * cost_input + 1616 * cost_output + 1 * cost_outside_64x64 * cost_steps
-    cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
-    cost_last_64x128 = cost_tiles_64x128 + -1
-    cost_rounds_64x128_130 = cost_last_64x128 // 130
-    cost_late_64x128_130_65 = cost_last_64x128 + 65
-    cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 // 130
-    cost_row_p64x128_128_s2 = 4_467_000 + 47_850 * cost_steps + 241 * cost_tiles_64x128 * cost_steps + 1_024_000 * cost_rounds_64x128_130 + 54_680 * cost_rounds_64x128_130 * cost_steps + 36_470 * cost_late_64x128_130_65_wholes * cost_steps + 130 * cost_weight + 816 * cost_input + 346 * cost_output
-    cost_row_p128x64_128 = 3_410_000 + 105_000 * cost_steps + 103 * cost_tiles_128x64 * cost_steps + 736_300 * cost_rounds_128x64_132 + 114_400 * cost_rounds_128x64_132 * cost_steps + 98 * cost_weight + 306 * cost_input + 644 * cost_output
-    cost_row_p128x128_128 = 4_234_000 + 142_500 * cost_steps + 166 * cost_tiles_128x128 * cost_steps + 998_200 * cost_rounds_128x128_132 + 173_300 * cost_rounds_128x128_132 * cost_steps + 114 * cost_weight + 208 * cost_input + 317 * cost_output
-    cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
-    cost_last_128x192 = cost_tiles_128x192 + -1
-    cost_rounds_128x192_132 = cost_last_128x192 // 132
-    cost_row_p128x192_128 = 4_945_000 + 253_900 * cost_steps + 287 * cost_tiles_128x192 * cost_steps + 2_930_000 * cost_rounds_128x192_132 + 263_500 * cost_rounds_128x192_132 * cost_steps + 92 * cost_weight + 172 * cost_input + 78 * cost_output
-    cost_row_p192x128_128 = 4_969_000 + 230_300 * cost_steps + 363 * cost_tiles_192x128 * cost_steps + 1_372_000 * cost_rounds_192x128_132 + 245_100 * cost_rounds_192x128_132 * cost_steps + 70 * cost_weight + 174 * cost_input + 314 * cost_output
-    cost_block_p16x64_128 = 2_769_000 + 70_650 * cost_steps + 3211 * cost_tiles_16x64 + 830_900 * cost_rounds_16x64_132 + 59_680 * cost_rounds_16x64_132 * cost_steps + 102 * cost_weight + 935 * cost_input + 8 * cost_outside_16x64 * cost_steps
-    cost_rounds_32x64_128 = cost_last_32x64 // 128
-    cost_shares_32x64_64 = cost_last_32x64 // 64
-    cost_block_p32x64_128_s2 = 3_483_000 + 31_200 * cost_steps + 6688 * cost_tiles_32x64 + 177 * cost_tiles_32x64 * cost_steps + 370_200 * cost_rounds_32x64_128 + 3929 * cost_rounds_32x64_128 * cost_steps + 21_510 * cost_shares_32x64_64 * cost_steps + 99 * cost_weight + 1099 * cost_input + 5 * cost_outside_32x64 * cost_steps
-    cost_block_p32x64_128 = 2_744_000 + 79_660 * cost_steps + 6515 * cost_tiles_32x64 + 42 * cost_tiles_32x64 * cost_steps + 75_000 * cost_rounds_32x64_132 * cost_steps + 76 * cost_weight + 250 * cost_input + 5 * cost_outside_32x64 * cost_steps
-    cost_rounds_64x64_130 = cost_last_64x64 // 130
-    cost_late_64x64_130_65 = cost_last_64x64 + 65
-    cost_late_64x64_130_65_wholes = cost_late_64x64_130_65 // 130
-    cost_block_p64x64_128_s2 = 4_217_000 + 42_240 * cost_steps + 322 * cost_tiles_64x64 * cost_steps + 1_121_000 * cost_rounds_64x64_130 + 34_420 * cost_rounds_64x64_130 * cost_steps + 29_740 * cost_late_64x64_130_65_wholes * cost_steps + 53 * cost_weight + 65 * cost_input
-    cost_block_p64x64_128 = 3_127_000 + 85_260 * cost_steps + 1427 * cost_tiles_64x64 + 112 * cost_tiles_64x64 * cost_steps + 150_900 * cost_rounds_64x64_132 + 105_600 * cost_rounds_64x64_132 * cost_steps + 39 * cost_weight + 1393 * cost_input + 241 * cost_output + 4 * cost_outside_64x64 * cost_steps
-    cost_block_p64x128_128_s2 = 4_894_000 + 46_000 * cost_steps + 244 * cost_tiles_64x128 * cost_steps + 988_000 * cost_rounds_64x128_130 + 62_500 * cost_rounds_64x128_130 * cost_steps + 37_590 * cost_late_64x128_130_65_wholes * cost_steps + 135 * cost_weight + 851 * cost_input + 200 * cost_output
-    cost_block_p128x64_128 = 3_443_000 + 104_100 * cost_steps + 4892 * cost_tiles_128x64 + 45 * cost_tiles_128x64 * cost_steps + 387_800 * cost_rounds_128x64_132 + 121_900 * cost_rounds_128x64_132 * cost_steps + 120 * cost_weight + 364 * cost_input
-    cost_block_p128x128_128 = 4_278_000 + 149_000 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 951_900 * cost_rounds_128x128_132 + 177_100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 222 * cost_input
-    cost_block_p128x192_128 = 4_437_000 + 250_500 * cost_steps + 238 * cost_tiles_128x192 * cost_steps + 2_480_000 * cost_rounds_128x192_132 + 267_300 * cost_rounds_128x192_132 * cost_steps + 101 * cost_weight + 297 * cost_input
-    cost_block_p192x128_128 = 4_302_000 + 252_100 * cost_steps + 258 * cost_tiles_192x128 * cost_steps + 825_800 * cost_rounds_192x128_132 + 270_800 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 246 * cost_input + 323 * cost_output
     measured_sizes = num_sms == 132 and K % 16 == 0 and grouping == 0 and M <= 4096 and N >= 896 and N <= 28_672 and K >= 896 and K <= 28_672
     straight = accumulation == 1 and scaling != 2
     few_columns = N <= num_sms * 32
@@ -1368,64 +932,198 @@ def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
     narrower = N < 28_672 and (N < 16_384 or K < 16_384)
     # measured
     if arch in ("sm90", ):
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f16x64_128 <= cost_fast_f32x64_128_s2 and cost_fast_f16x64_128 <= cost_fast_f64x64_128_s2 and cost_fast_f16x64_128 <= cost_fast_f64x64_128 and cost_fast_f16x64_128 <= cost_fast_f128x64_128_s2 and cost_fast_f16x64_128 <= cost_fast_f128x64_128 and cost_fast_f16x64_128 <= cost_fast_f128x128_128_team and cost_fast_f16x64_128 <= cost_fast_f128x128_128 and cost_fast_f16x64_128 <= cost_fast_f192x128_128 and cost_fast_f16x64_128 <= cost_fast_f256x128_128:  # wgmma-fast-f16x64-128
-            return 23, 143
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 and cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 and cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 and cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128:  # wgmma-fast-f32x64-128-s2
-            return 26, 144
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 and cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 and cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128:  # wgmma-fast-f64x64-128-s2
-            return 30, 145
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 and cost_fast_f64x64_128 <= cost_fast_f128x64_128 and cost_fast_f64x64_128 <= cost_fast_f128x128_128_team and cost_fast_f64x64_128 <= cost_fast_f128x128_128 and cost_fast_f64x64_128 <= cost_fast_f192x128_128 and cost_fast_f64x64_128 <= cost_fast_f256x128_128:  # wgmma-fast-f64x64-128
-            return 31, 146
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128:  # wgmma-fast-f128x64-128-s2
-            return 35, 147
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f128x64_128 <= cost_fast_f128x128_128_team and cost_fast_f128x64_128 <= cost_fast_f128x128_128 and cost_fast_f128x64_128 <= cost_fast_f192x128_128 and cost_fast_f128x64_128 <= cost_fast_f256x128_128:  # wgmma-fast-f128x64-128
-            return 36, 148
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f128x128_128_team <= cost_fast_f128x128_128 and cost_fast_f128x128_128_team <= cost_fast_f192x128_128 and cost_fast_f128x128_128_team <= cost_fast_f256x128_128:  # wgmma-fast-f128x128-128-team
-            return 38, 149
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f128x128_128 <= cost_fast_f192x128_128 and cost_fast_f128x128_128 <= cost_fast_f256x128_128:  # wgmma-fast-f128x128-128
-            return 39, 150
-        if measured_sizes and accumulation == 1 and scaling != 2 and cost_fast_f192x128_128 <= cost_fast_f256x128_128:  # wgmma-fast-f192x128-128
-            return 43, 151
-        if measured_sizes and accumulation == 1 and scaling != 2:  # wgmma-fast-f256x128-128
-            return 46, 152
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p32x64_128_s2 <= cost_row_p32x64_128 and cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 and cost_row_p32x64_128_s2 <= cost_row_p64x64_128 and cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 and cost_row_p32x64_128_s2 <= cost_row_p128x64_128 and cost_row_p32x64_128_s2 <= cost_row_p128x128_128 and cost_row_p32x64_128_s2 <= cost_row_p128x192_128 and cost_row_p32x64_128_s2 <= cost_row_p192x128_128:  # wgmma-row-p32x64-128-s2
-            return 28, 153
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p32x64_128 <= cost_row_p64x64_128_s2 and cost_row_p32x64_128 <= cost_row_p64x64_128 and cost_row_p32x64_128 <= cost_row_p64x128_128_s2 and cost_row_p32x64_128 <= cost_row_p128x64_128 and cost_row_p32x64_128 <= cost_row_p128x128_128 and cost_row_p32x64_128 <= cost_row_p128x192_128 and cost_row_p32x64_128 <= cost_row_p192x128_128:  # wgmma-row-p32x64-128
-            return 29, 154
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p64x64_128_s2 <= cost_row_p64x64_128 and cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 and cost_row_p64x64_128_s2 <= cost_row_p128x64_128 and cost_row_p64x64_128_s2 <= cost_row_p128x128_128 and cost_row_p64x64_128_s2 <= cost_row_p128x192_128 and cost_row_p64x64_128_s2 <= cost_row_p192x128_128:  # wgmma-row-p64x64-128-s2
-            return 32, 155
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p64x64_128 <= cost_row_p64x128_128_s2 and cost_row_p64x64_128 <= cost_row_p128x64_128 and cost_row_p64x64_128 <= cost_row_p128x128_128 and cost_row_p64x64_128 <= cost_row_p128x192_128 and cost_row_p64x64_128 <= cost_row_p192x128_128:  # wgmma-row-p64x64-128
-            return 33, 156
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p64x128_128_s2 <= cost_row_p128x64_128 and cost_row_p64x128_128_s2 <= cost_row_p128x128_128 and cost_row_p64x128_128_s2 <= cost_row_p128x192_128 and cost_row_p64x128_128_s2 <= cost_row_p192x128_128:  # wgmma-row-p64x128-128-s2
-            return 34, 157
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p128x64_128 <= cost_row_p128x128_128 and cost_row_p128x64_128 <= cost_row_p128x192_128 and cost_row_p128x64_128 <= cost_row_p192x128_128:  # wgmma-row-p128x64-128
-            return 37, 158
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p128x128_128 <= cost_row_p128x192_128 and cost_row_p128x128_128 <= cost_row_p192x128_128:  # wgmma-row-p128x128-128
-            return 40, 159
-        if measured_sizes and accumulation == 0 and scaling != 2 and cost_row_p128x192_128 <= cost_row_p192x128_128:  # wgmma-row-p128x192-128
-            return 41, 160
-        if measured_sizes and accumulation == 0 and scaling != 2:  # wgmma-row-p192x128-128
-            return 44, 161
-        if measured_sizes and scaling == 2 and cost_block_p16x64_128 <= cost_block_p32x64_128_s2 and cost_block_p16x64_128 <= cost_block_p32x64_128 and cost_block_p16x64_128 <= cost_block_p64x64_128_s2 and cost_block_p16x64_128 <= cost_block_p64x64_128 and cost_block_p16x64_128 <= cost_block_p64x128_128_s2 and cost_block_p16x64_128 <= cost_block_p128x64_128 and cost_block_p16x64_128 <= cost_block_p128x128_128 and cost_block_p16x64_128 <= cost_block_p128x192_128 and cost_block_p16x64_128 <= cost_block_p192x128_128:  # wgmma-block-p16x64-128
-            return 25, 162
-        if measured_sizes and scaling == 2 and cost_block_p32x64_128_s2 <= cost_block_p32x64_128 and cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 and cost_block_p32x64_128_s2 <= cost_block_p64x64_128 and cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 and cost_block_p32x64_128_s2 <= cost_block_p128x64_128 and cost_block_p32x64_128_s2 <= cost_block_p128x128_128 and cost_block_p32x64_128_s2 <= cost_block_p128x192_128 and cost_block_p32x64_128_s2 <= cost_block_p192x128_128:  # wgmma-block-p32x64-128-s2
-            return 28, 163
-        if measured_sizes and scaling == 2 and cost_block_p32x64_128 <= cost_block_p64x64_128_s2 and cost_block_p32x64_128 <= cost_block_p64x64_128 and cost_block_p32x64_128 <= cost_block_p64x128_128_s2 and cost_block_p32x64_128 <= cost_block_p128x64_128 and cost_block_p32x64_128 <= cost_block_p128x128_128 and cost_block_p32x64_128 <= cost_block_p128x192_128 and cost_block_p32x64_128 <= cost_block_p192x128_128:  # wgmma-block-p32x64-128
-            return 29, 164
-        if measured_sizes and scaling == 2 and cost_block_p64x64_128_s2 <= cost_block_p64x64_128 and cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 and cost_block_p64x64_128_s2 <= cost_block_p128x64_128 and cost_block_p64x64_128_s2 <= cost_block_p128x128_128 and cost_block_p64x64_128_s2 <= cost_block_p128x192_128 and cost_block_p64x64_128_s2 <= cost_block_p192x128_128:  # wgmma-block-p64x64-128-s2
-            return 32, 165
-        if measured_sizes and scaling == 2 and cost_block_p64x64_128 <= cost_block_p64x128_128_s2 and cost_block_p64x64_128 <= cost_block_p128x64_128 and cost_block_p64x64_128 <= cost_block_p128x128_128 and cost_block_p64x64_128 <= cost_block_p128x192_128 and cost_block_p64x64_128 <= cost_block_p192x128_128:  # wgmma-block-p64x64-128
-            return 33, 166
-        if measured_sizes and scaling == 2 and cost_block_p64x128_128_s2 <= cost_block_p128x64_128 and cost_block_p64x128_128_s2 <= cost_block_p128x128_128 and cost_block_p64x128_128_s2 <= cost_block_p128x192_128 and cost_block_p64x128_128_s2 <= cost_block_p192x128_128:  # wgmma-block-p64x128-128-s2
-            return 34, 167
-        if measured_sizes and scaling == 2 and cost_block_p128x64_128 <= cost_block_p128x128_128 and cost_block_p128x64_128 <= cost_block_p128x192_128 and cost_block_p128x64_128 <= cost_block_p192x128_128:  # wgmma-block-p128x64-128
-            return 37, 168
-        if measured_sizes and scaling == 2 and cost_block_p128x128_128 <= cost_block_p128x192_128 and cost_block_p128x128_128 <= cost_block_p192x128_128:  # wgmma-block-p128x128-128
-            return 40, 169
-        if measured_sizes and scaling == 2 and cost_block_p128x192_128 <= cost_block_p192x128_128:  # wgmma-block-p128x192-128
-            return 41, 170
-        if measured_sizes and scaling == 2:  # wgmma-block-p192x128-128
-            return 44, 171
+        if measured_sizes and accumulation == 1 and scaling != 2:
+            cost_steps = ((K + 63) // 64)
+            cost_tiles_16x64 = ((M + 15) // 16) * ((N + 63) // 64)
+            cost_last_16x64 = cost_tiles_16x64 + -1
+            cost_rounds_16x64_132 = cost_last_16x64 // 132
+            cost_weight = N * K // 1024
+            cost_input = M * K // 1024
+            cost_outside_16x64 = M * 15 % 16 * ((N + 63) // 64)
+            cost_fast_f16x64_128 = 2_870_000 + 62_440 * cost_steps + 3475 * cost_tiles_16x64 + 695_000 * cost_rounds_16x64_132 + 48_180 * cost_rounds_16x64_132 * cost_steps + 104 * cost_weight + 1620 * cost_input + 5 * cost_outside_16x64 * cost_steps
+            cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
+            cost_last_32x64 = cost_tiles_32x64 + -1
+            cost_rounds_32x64_262 = cost_last_32x64 // 262
+            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+            cost_fast_f32x64_128_s2 = 3_588_000 + 13_920 * cost_steps + 3579 * cost_tiles_32x64 + 168 * cost_tiles_32x64 * cost_steps + 24_790 * cost_rounds_32x64_262 * cost_steps + 155 * cost_weight + 2484 * cost_input + 3 * cost_outside_32x64 * cost_steps
+            cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
+            cost_last_64x64 = cost_tiles_64x64 + -1
+            cost_rounds_64x64_132 = cost_last_64x64 // 132
+            cost_late_64x64_132_66 = cost_last_64x64 + 66
+            cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 // 132
+            cost_output = M * N // 1024
+            cost_fast_f64x64_128_s2 = 3_854_000 + 25_440 * cost_steps + 5664 * cost_tiles_64x64 + 266 * cost_tiles_64x64 * cost_steps + 27_150 * cost_rounds_64x64_132 * cost_steps + 14_280 * cost_late_64x64_132_66_wholes * cost_steps + 82 * cost_weight + 525 * cost_input + 252 * cost_output
+            cost_fast_f64x64_128 = 3_176_000 + 63_410 * cost_steps + 2544 * cost_tiles_64x64 + 77 * cost_tiles_64x64 * cost_steps + 67_370 * cost_rounds_64x64_132 * cost_steps + 80 * cost_weight + 397 * cost_input + 1212 * cost_output
+            cost_tiles_128x64 = ((M + 127) // 128) * ((N + 63) // 64)
+            cost_last_128x64 = cost_tiles_128x64 + -1
+            cost_rounds_128x64_132 = cost_last_128x64 // 132
+            cost_late_128x64_132_66 = cost_last_128x64 + 66
+            cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 // 132
+            cost_fast_f128x64_128_s2 = 4_413_000 + 26_870 * cost_steps + 383 * cost_tiles_128x64 * cost_steps + 695_400 * cost_rounds_128x64_132 + 32_060 * cost_rounds_128x64_132 * cost_steps + 15_450 * cost_late_128x64_132_66_wholes * cost_steps + 83 * cost_weight + 413 * cost_input + 209 * cost_output
+            cost_fast_f128x64_128 = 3_494_000 + 70_540 * cost_steps + 1601 * cost_tiles_128x64 + 137 * cost_tiles_128x64 * cost_steps + 232_700 * cost_rounds_128x64_132 + 80_680 * cost_rounds_128x64_132 * cost_steps + 89 * cost_weight + 378 * cost_input + 370 * cost_output
+            cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
+            cost_last_128x128 = cost_tiles_128x128 + -1
+            cost_rounds_128x128_132 = cost_last_128x128 // 132
+            cost_fast_f128x128_128_team = 4_203_000 + 105_000 * cost_steps + 179 * cost_tiles_128x128 * cost_steps + 977_100 * cost_rounds_128x128_132 + 135_800 * cost_rounds_128x128_132 * cost_steps + 120 * cost_weight + 344 * cost_input + 131 * cost_output
+            cost_fast_f128x128_128 = 4_778_000 + 104_800 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 132_100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 270 * cost_input + 38 * cost_output
+            cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
+            cost_last_192x128 = cost_tiles_192x128 + -1
+            cost_rounds_192x128_132 = cost_last_192x128 // 132
+            cost_fast_f192x128_128 = 5_555_000 + 191_400 * cost_steps + 165 * cost_tiles_192x128 * cost_steps + 855_400 * cost_rounds_192x128_132 + 211_400 * cost_rounds_192x128_132 * cost_steps + 93 * cost_weight + 296 * cost_input
+            cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
+            cost_last_256x128 = cost_tiles_256x128 + -1
+            cost_rounds_256x128_132 = cost_last_256x128 // 132
+            cost_fast_f256x128_128 = 4_221_000 + 260_100 * cost_steps + 144 * cost_tiles_256x128 * cost_steps + 199_600 * cost_rounds_256x128_132 + 291_500 * cost_rounds_256x128_132 * cost_steps + 82 * cost_weight + 278 * cost_input + 482 * cost_output
+            if cost_fast_f16x64_128 <= cost_fast_f32x64_128_s2 and cost_fast_f16x64_128 <= cost_fast_f64x64_128_s2 and cost_fast_f16x64_128 <= cost_fast_f64x64_128 and cost_fast_f16x64_128 <= cost_fast_f128x64_128_s2 and cost_fast_f16x64_128 <= cost_fast_f128x64_128 and cost_fast_f16x64_128 <= cost_fast_f128x128_128_team and cost_fast_f16x64_128 <= cost_fast_f128x128_128 and cost_fast_f16x64_128 <= cost_fast_f192x128_128 and cost_fast_f16x64_128 <= cost_fast_f256x128_128:  # wgmma-fast-f16x64-128
+                return 23, 143
+            if cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 and cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 and cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 and cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128:  # wgmma-fast-f32x64-128-s2
+                return 26, 144
+            if cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 and cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 and cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128:  # wgmma-fast-f64x64-128-s2
+                return 30, 145
+            if cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 and cost_fast_f64x64_128 <= cost_fast_f128x64_128 and cost_fast_f64x64_128 <= cost_fast_f128x128_128_team and cost_fast_f64x64_128 <= cost_fast_f128x128_128 and cost_fast_f64x64_128 <= cost_fast_f192x128_128 and cost_fast_f64x64_128 <= cost_fast_f256x128_128:  # wgmma-fast-f64x64-128
+                return 31, 146
+            if cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128:  # wgmma-fast-f128x64-128-s2
+                return 35, 147
+            if cost_fast_f128x64_128 <= cost_fast_f128x128_128_team and cost_fast_f128x64_128 <= cost_fast_f128x128_128 and cost_fast_f128x64_128 <= cost_fast_f192x128_128 and cost_fast_f128x64_128 <= cost_fast_f256x128_128:  # wgmma-fast-f128x64-128
+                return 36, 148
+            if cost_fast_f128x128_128_team <= cost_fast_f128x128_128 and cost_fast_f128x128_128_team <= cost_fast_f192x128_128 and cost_fast_f128x128_128_team <= cost_fast_f256x128_128:  # wgmma-fast-f128x128-128-team
+                return 38, 149
+            if cost_fast_f128x128_128 <= cost_fast_f192x128_128 and cost_fast_f128x128_128 <= cost_fast_f256x128_128:  # wgmma-fast-f128x128-128
+                return 39, 150
+            if cost_fast_f192x128_128 <= cost_fast_f256x128_128:  # wgmma-fast-f192x128-128
+                return 43, 151
+            if True:  # wgmma-fast-f256x128-128
+                return 46, 152
+        if measured_sizes and accumulation == 0 and scaling != 2:
+            cost_steps = ((K + 63) // 64)
+            cost_weight = N * K // 1024
+            cost_input = M * K // 1024
+            cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
+            cost_last_32x64 = cost_tiles_32x64 + -1
+            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+            cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
+            cost_last_64x64 = cost_tiles_64x64 + -1
+            cost_rounds_64x64_132 = cost_last_64x64 // 132
+            cost_late_64x64_132_66 = cost_last_64x64 + 66
+            cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 // 132
+            cost_output = M * N // 1024
+            cost_tiles_128x64 = ((M + 127) // 128) * ((N + 63) // 64)
+            cost_last_128x64 = cost_tiles_128x64 + -1
+            cost_rounds_128x64_132 = cost_last_128x64 // 132
+            cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
+            cost_last_128x128 = cost_tiles_128x128 + -1
+            cost_rounds_128x128_132 = cost_last_128x128 // 132
+            cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
+            cost_last_192x128 = cost_tiles_192x128 + -1
+            cost_rounds_192x128_132 = cost_last_192x128 // 132
+            cost_rounds_32x64_130 = cost_last_32x64 // 130
+            cost_shares_32x64_65 = cost_last_32x64 // 65
+            cost_row_p32x64_128_s2 = 2_889_000 + 38_920 * cost_steps + 12_180 * cost_tiles_32x64 + 228 * cost_tiles_32x64 * cost_steps + 3956 * cost_rounds_32x64_130 * cost_steps + 18_930 * cost_shares_32x64_65 * cost_steps + 75 * cost_weight + 628 * cost_input + 1 * cost_outside_32x64 * cost_steps
+            cost_rounds_32x64_132 = cost_last_32x64 // 132
+            cost_row_p32x64_128 = 2_451_000 + 86_700 * cost_steps + 8150 * cost_tiles_32x64 + 82 * cost_tiles_32x64 * cost_steps + 69_710 * cost_rounds_32x64_132 * cost_steps + 61 * cost_weight
+            cost_row_p64x64_128_s2 = 3_756_000 + 49_270 * cost_steps + 4675 * cost_tiles_64x64 + 302 * cost_tiles_64x64 * cost_steps + 574_400 * cost_rounds_64x64_132 + 39_570 * cost_rounds_64x64_132 * cost_steps + 28_840 * cost_late_64x64_132_66_wholes * cost_steps + 31 * cost_weight
+            cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
+            cost_row_p64x64_128 = 2_618_000 + 95_170 * cost_steps + 972 * cost_tiles_64x64 + 131 * cost_tiles_64x64 * cost_steps + 94_610 * cost_rounds_64x64_132 * cost_steps + 35 * cost_weight + 390 * cost_input + 1616 * cost_output + 1 * cost_outside_64x64 * cost_steps
+            cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
+            cost_last_64x128 = cost_tiles_64x128 + -1
+            cost_rounds_64x128_130 = cost_last_64x128 // 130
+            cost_late_64x128_130_65 = cost_last_64x128 + 65
+            cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 // 130
+            cost_row_p64x128_128_s2 = 4_467_000 + 47_850 * cost_steps + 241 * cost_tiles_64x128 * cost_steps + 1_024_000 * cost_rounds_64x128_130 + 54_680 * cost_rounds_64x128_130 * cost_steps + 36_470 * cost_late_64x128_130_65_wholes * cost_steps + 130 * cost_weight + 816 * cost_input + 346 * cost_output
+            cost_row_p128x64_128 = 3_410_000 + 105_000 * cost_steps + 103 * cost_tiles_128x64 * cost_steps + 736_300 * cost_rounds_128x64_132 + 114_400 * cost_rounds_128x64_132 * cost_steps + 98 * cost_weight + 306 * cost_input + 644 * cost_output
+            cost_row_p128x128_128 = 4_234_000 + 142_500 * cost_steps + 166 * cost_tiles_128x128 * cost_steps + 998_200 * cost_rounds_128x128_132 + 173_300 * cost_rounds_128x128_132 * cost_steps + 114 * cost_weight + 208 * cost_input + 317 * cost_output
+            cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
+            cost_last_128x192 = cost_tiles_128x192 + -1
+            cost_rounds_128x192_132 = cost_last_128x192 // 132
+            cost_row_p128x192_128 = 4_945_000 + 253_900 * cost_steps + 287 * cost_tiles_128x192 * cost_steps + 2_930_000 * cost_rounds_128x192_132 + 263_500 * cost_rounds_128x192_132 * cost_steps + 92 * cost_weight + 172 * cost_input + 78 * cost_output
+            cost_row_p192x128_128 = 4_969_000 + 230_300 * cost_steps + 363 * cost_tiles_192x128 * cost_steps + 1_372_000 * cost_rounds_192x128_132 + 245_100 * cost_rounds_192x128_132 * cost_steps + 70 * cost_weight + 174 * cost_input + 314 * cost_output
+            if cost_row_p32x64_128_s2 <= cost_row_p32x64_128 and cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 and cost_row_p32x64_128_s2 <= cost_row_p64x64_128 and cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 and cost_row_p32x64_128_s2 <= cost_row_p128x64_128 and cost_row_p32x64_128_s2 <= cost_row_p128x128_128 and cost_row_p32x64_128_s2 <= cost_row_p128x192_128 and cost_row_p32x64_128_s2 <= cost_row_p192x128_128:  # wgmma-row-p32x64-128-s2
+                return 28, 153
+            if cost_row_p32x64_128 <= cost_row_p64x64_128_s2 and cost_row_p32x64_128 <= cost_row_p64x64_128 and cost_row_p32x64_128 <= cost_row_p64x128_128_s2 and cost_row_p32x64_128 <= cost_row_p128x64_128 and cost_row_p32x64_128 <= cost_row_p128x128_128 and cost_row_p32x64_128 <= cost_row_p128x192_128 and cost_row_p32x64_128 <= cost_row_p192x128_128:  # wgmma-row-p32x64-128
+                return 29, 154
+            if cost_row_p64x64_128_s2 <= cost_row_p64x64_128 and cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 and cost_row_p64x64_128_s2 <= cost_row_p128x64_128 and cost_row_p64x64_128_s2 <= cost_row_p128x128_128 and cost_row_p64x64_128_s2 <= cost_row_p128x192_128 and cost_row_p64x64_128_s2 <= cost_row_p192x128_128:  # wgmma-row-p64x64-128-s2
+                return 32, 155
+            if cost_row_p64x64_128 <= cost_row_p64x128_128_s2 and cost_row_p64x64_128 <= cost_row_p128x64_128 and cost_row_p64x64_128 <= cost_row_p128x128_128 and cost_row_p64x64_128 <= cost_row_p128x192_128 and cost_row_p64x64_128 <= cost_row_p192x128_128:  # wgmma-row-p64x64-128
+                return 33, 156
+            if cost_row_p64x128_128_s2 <= cost_row_p128x64_128 and cost_row_p64x128_128_s2 <= cost_row_p128x128_128 and cost_row_p64x128_128_s2 <= cost_row_p128x192_128 and cost_row_p64x128_128_s2 <= cost_row_p192x128_128:  # wgmma-row-p64x128-128-s2
+                return 34, 157
+            if cost_row_p128x64_128 <= cost_row_p128x128_128 and cost_row_p128x64_128 <= cost_row_p128x192_128 and cost_row_p128x64_128 <= cost_row_p192x128_128:  # wgmma-row-p128x64-128
+                return 37, 158
+            if cost_row_p128x128_128 <= cost_row_p128x192_128 and cost_row_p128x128_128 <= cost_row_p192x128_128:  # wgmma-row-p128x128-128
+                return 40, 159
+            if cost_row_p128x192_128 <= cost_row_p192x128_128:  # wgmma-row-p128x192-128
+                return 41, 160
+            if True:  # wgmma-row-p192x128-128
+                return 44, 161
+        if measured_sizes and scaling == 2:
+            cost_steps = ((K + 63) // 64)
+            cost_tiles_16x64 = ((M + 15) // 16) * ((N + 63) // 64)
+            cost_last_16x64 = cost_tiles_16x64 + -1
+            cost_rounds_16x64_132 = cost_last_16x64 // 132
+            cost_weight = N * K // 1024
+            cost_input = M * K // 1024
+            cost_outside_16x64 = M * 15 % 16 * ((N + 63) // 64)
+            cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
+            cost_last_32x64 = cost_tiles_32x64 + -1
+            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+            cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
+            cost_last_64x64 = cost_tiles_64x64 + -1
+            cost_rounds_64x64_132 = cost_last_64x64 // 132
+            cost_output = M * N // 1024
+            cost_tiles_128x64 = ((M + 127) // 128) * ((N + 63) // 64)
+            cost_last_128x64 = cost_tiles_128x64 + -1
+            cost_rounds_128x64_132 = cost_last_128x64 // 132
+            cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
+            cost_last_128x128 = cost_tiles_128x128 + -1
+            cost_rounds_128x128_132 = cost_last_128x128 // 132
+            cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
+            cost_last_192x128 = cost_tiles_192x128 + -1
+            cost_rounds_192x128_132 = cost_last_192x128 // 132
+            cost_rounds_32x64_132 = cost_last_32x64 // 132
+            cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
+            cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
+            cost_last_64x128 = cost_tiles_64x128 + -1
+            cost_rounds_64x128_130 = cost_last_64x128 // 130
+            cost_late_64x128_130_65 = cost_last_64x128 + 65
+            cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 // 130
+            cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
+            cost_last_128x192 = cost_tiles_128x192 + -1
+            cost_rounds_128x192_132 = cost_last_128x192 // 132
+            cost_block_p16x64_128 = 2_769_000 + 70_650 * cost_steps + 3211 * cost_tiles_16x64 + 830_900 * cost_rounds_16x64_132 + 59_680 * cost_rounds_16x64_132 * cost_steps + 102 * cost_weight + 935 * cost_input + 8 * cost_outside_16x64 * cost_steps
+            cost_rounds_32x64_128 = cost_last_32x64 // 128
+            cost_shares_32x64_64 = cost_last_32x64 // 64
+            cost_block_p32x64_128_s2 = 3_483_000 + 31_200 * cost_steps + 6688 * cost_tiles_32x64 + 177 * cost_tiles_32x64 * cost_steps + 370_200 * cost_rounds_32x64_128 + 3929 * cost_rounds_32x64_128 * cost_steps + 21_510 * cost_shares_32x64_64 * cost_steps + 99 * cost_weight + 1099 * cost_input + 5 * cost_outside_32x64 * cost_steps
+            cost_block_p32x64_128 = 2_744_000 + 79_660 * cost_steps + 6515 * cost_tiles_32x64 + 42 * cost_tiles_32x64 * cost_steps + 75_000 * cost_rounds_32x64_132 * cost_steps + 76 * cost_weight + 250 * cost_input + 5 * cost_outside_32x64 * cost_steps
+            cost_rounds_64x64_130 = cost_last_64x64 // 130
+            cost_late_64x64_130_65 = cost_last_64x64 + 65
+            cost_late_64x64_130_65_wholes = cost_late_64x64_130_65 // 130
+            cost_block_p64x64_128_s2 = 4_217_000 + 42_240 * cost_steps + 322 * cost_tiles_64x64 * cost_steps + 1_121_000 * cost_rounds_64x64_130 + 34_420 * cost_rounds_64x64_130 * cost_steps + 29_740 * cost_late_64x64_130_65_wholes * cost_steps + 53 * cost_weight + 65 * cost_input
+            cost_block_p64x64_128 = 3_127_000 + 85_260 * cost_steps + 1427 * cost_tiles_64x64 + 112 * cost_tiles_64x64 * cost_steps + 150_900 * cost_rounds_64x64_132 + 105_600 * cost_rounds_64x64_132 * cost_steps + 39 * cost_weight + 1393 * cost_input + 241 * cost_output + 4 * cost_outside_64x64 * cost_steps
+            cost_block_p64x128_128_s2 = 4_894_000 + 46_000 * cost_steps + 244 * cost_tiles_64x128 * cost_steps + 988_000 * cost_rounds_64x128_130 + 62_500 * cost_rounds_64x128_130 * cost_steps + 37_590 * cost_late_64x128_130_65_wholes * cost_steps + 135 * cost_weight + 851 * cost_input + 200 * cost_output
+            cost_block_p128x64_128 = 3_443_000 + 104_100 * cost_steps + 4892 * cost_tiles_128x64 + 45 * cost_tiles_128x64 * cost_steps + 387_800 * cost_rounds_128x64_132 + 121_900 * cost_rounds_128x64_132 * cost_steps + 120 * cost_weight + 364 * cost_input
+            cost_block_p128x128_128 = 4_278_000 + 149_000 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 951_900 * cost_rounds_128x128_132 + 177_100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 222 * cost_input
+            cost_block_p128x192_128 = 4_437_000 + 250_500 * cost_steps + 238 * cost_tiles_128x192 * cost_steps + 2_480_000 * cost_rounds_128x192_132 + 267_300 * cost_rounds_128x192_132 * cost_steps + 101 * cost_weight + 297 * cost_input
+            cost_block_p192x128_128 = 4_302_000 + 252_100 * cost_steps + 258 * cost_tiles_192x128 * cost_steps + 825_800 * cost_rounds_192x128_132 + 270_800 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 246 * cost_input + 323 * cost_output
+            if cost_block_p16x64_128 <= cost_block_p32x64_128_s2 and cost_block_p16x64_128 <= cost_block_p32x64_128 and cost_block_p16x64_128 <= cost_block_p64x64_128_s2 and cost_block_p16x64_128 <= cost_block_p64x64_128 and cost_block_p16x64_128 <= cost_block_p64x128_128_s2 and cost_block_p16x64_128 <= cost_block_p128x64_128 and cost_block_p16x64_128 <= cost_block_p128x128_128 and cost_block_p16x64_128 <= cost_block_p128x192_128 and cost_block_p16x64_128 <= cost_block_p192x128_128:  # wgmma-block-p16x64-128
+                return 25, 162
+            if cost_block_p32x64_128_s2 <= cost_block_p32x64_128 and cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 and cost_block_p32x64_128_s2 <= cost_block_p64x64_128 and cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 and cost_block_p32x64_128_s2 <= cost_block_p128x64_128 and cost_block_p32x64_128_s2 <= cost_block_p128x128_128 and cost_block_p32x64_128_s2 <= cost_block_p128x192_128 and cost_block_p32x64_128_s2 <= cost_block_p192x128_128:  # wgmma-block-p32x64-128-s2
+                return 28, 163
+            if cost_block_p32x64_128 <= cost_block_p64x64_128_s2 and cost_block_p32x64_128 <= cost_block_p64x64_128 and cost_block_p32x64_128 <= cost_block_p64x128_128_s2 and cost_block_p32x64_128 <= cost_block_p128x64_128 and cost_block_p32x64_128 <= cost_block_p128x128_128 and cost_block_p32x64_128 <= cost_block_p128x192_128 and cost_block_p32x64_128 <= cost_block_p192x128_128:  # wgmma-block-p32x64-128
+                return 29, 164
+            if cost_block_p64x64_128_s2 <= cost_block_p64x64_128 and cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 and cost_block_p64x64_128_s2 <= cost_block_p128x64_128 and cost_block_p64x64_128_s2 <= cost_block_p128x128_128 and cost_block_p64x64_128_s2 <= cost_block_p128x192_128 and cost_block_p64x64_128_s2 <= cost_block_p192x128_128:  # wgmma-block-p64x64-128-s2
+                return 32, 165
+            if cost_block_p64x64_128 <= cost_block_p64x128_128_s2 and cost_block_p64x64_128 <= cost_block_p128x64_128 and cost_block_p64x64_128 <= cost_block_p128x128_128 and cost_block_p64x64_128 <= cost_block_p128x192_128 and cost_block_p64x64_128 <= cost_block_p192x128_128:  # wgmma-block-p64x64-128
+                return 33, 166
+            if cost_block_p64x128_128_s2 <= cost_block_p128x64_128 and cost_block_p64x128_128_s2 <= cost_block_p128x128_128 and cost_block_p64x128_128_s2 <= cost_block_p128x192_128 and cost_block_p64x128_128_s2 <= cost_block_p192x128_128:  # wgmma-block-p64x128-128-s2
+                return 34, 167
+            if cost_block_p128x64_128 <= cost_block_p128x128_128 and cost_block_p128x64_128 <= cost_block_p128x192_128 and cost_block_p128x64_128 <= cost_block_p192x128_128:  # wgmma-block-p128x64-128
+                return 37, 168
+            if cost_block_p128x128_128 <= cost_block_p128x192_128 and cost_block_p128x128_128 <= cost_block_p192x128_128:  # wgmma-block-p128x128-128
+                return 40, 169
+            if cost_block_p128x192_128 <= cost_block_p192x128_128:  # wgmma-block-p128x192-128
+                return 41, 170
+            if True:  # wgmma-block-p192x128-128
+                return 44, 171
     # straight
     if arch in ("sm90", ):
         if straight and M <= 16 and split:  # fast-16-rows-split

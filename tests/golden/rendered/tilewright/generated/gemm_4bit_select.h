@@ -889,375 +889,272 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
 
 inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t num_sms, int64_t quant_type) {
   [[maybe_unused]] const int64_t mma_blocks = ((M + 31) / 32) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
-  [[maybe_unused]] const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
-  [[maybe_unused]] const int64_t cost_input = M * K / 1024;
-  [[maybe_unused]] const int64_t cost_output = M * N / 1024;
-  [[maybe_unused]] const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
-  [[maybe_unused]] const int64_t cost_steps = ((K + 63) / 64);
-  [[maybe_unused]] const int64_t cost_nf4_d8_k3_c1 = 2664000 + 204700 * cost_rounds_8x16_132 + 1046 * cost_input + 19430 * cost_output + 13 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_8x16_66 = cost_last_8x16 / 66;
-  [[maybe_unused]] const int64_t cost_nf4_d8_k3_c2 = 2580000 + 10380 * cost_steps + 5472 * cost_tiles_8x16 + 6 * cost_tiles_8x16 * cost_steps + 60570 * cost_rounds_8x16_66 + 3906 * cost_input + 15110 * cost_output + 3 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_nf4_d8_k4_c1 = 2724000 + 412000 * cost_rounds_8x16_132 + 32770 * cost_input + 8379 * cost_output + 8 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_nf4_d8_k4_c2 = 2569000 + 7975 * cost_steps + 8418 * cost_tiles_8x16 + 31 * cost_tiles_8x16 * cost_steps + 1983 * cost_input + 4729 * cost_output;
-  [[maybe_unused]] const int64_t cost_nf4_d8_k8_c1 = 4034000 + 5289 * cost_tiles_8x16 + 30 * cost_tiles_8x16 * cost_steps + 143100 * cost_rounds_8x16_132 + 11370 * cost_input + 11020 * cost_output + 1 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_nf4_d8_k8_c2 = 5096000 + 4595 * cost_tiles_8x16 + 659400 * cost_rounds_8x16_66 + 2208 * cost_rounds_8x16_66 * cost_steps + 12190 * cost_input;
-  [[maybe_unused]] const int64_t cost_nf4_d8_k14_c2 = 6046000 + 209 * cost_steps + 1190000 * cost_rounds_8x16_66 + 5331 * cost_rounds_8x16_66 * cost_steps + 15150 * cost_input + 13920 * cost_output + 2 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_8x16_33 = cost_last_8x16 / 33;
-  [[maybe_unused]] const int64_t cost_nf4_d8_k14_c4 = 6099000 + 53100 * cost_tiles_8x16 + 15 * cost_tiles_8x16 * cost_steps + 129 * cost_rounds_8x16_33 * cost_steps + 15700 * cost_input + 1 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_16x16 = ((M + 15) / 16) * ((N + 15) / 16);
-  [[maybe_unused]] const int64_t cost_last_16x16 = cost_tiles_16x16 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_16x16_66 = cost_last_16x16 / 66;
-  [[maybe_unused]] const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
-  [[maybe_unused]] const int64_t cost_nf4_d16_k2_c2 = 2621000 + 3769 * cost_tiles_16x16 + 34 * cost_tiles_16x16 * cost_steps + 5566 * cost_rounds_16x16_66 * cost_steps + 14310 * cost_input + 3741 * cost_output + 2 * cost_outside_16x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
-  [[maybe_unused]] const int64_t cost_nf4_d16_k3_c1 = 2860000 + 589400 * cost_rounds_16x16_132 + 29100 * cost_input;
-  [[maybe_unused]] const int64_t cost_nf4_d16_k3_c2 = 2372000 + 15450 * cost_steps + 7425 * cost_tiles_16x16 + 38 * cost_tiles_16x16 * cost_steps + 21790 * cost_rounds_16x16_66 + 17110 * cost_input;
-  [[maybe_unused]] const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
-  [[maybe_unused]] const int64_t cost_nf4_d16_k7_c4 = 5641000 + 21650 * cost_tiles_16x16 + 10 * cost_tiles_16x16 * cost_steps + 442 * cost_rounds_16x16_33 * cost_steps + 8213 * cost_input + 31840 * cost_output + 4 * cost_outside_16x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_16x16_16 = cost_last_16x16 / 16;
-  [[maybe_unused]] const int64_t cost_nf4_d16_k7_c8 = 6248000 + 9879 * cost_tiles_16x16 + 803400 * cost_rounds_16x16_16 + 65 * cost_rounds_16x16_16 * cost_steps + 14310 * cost_input + 1 * cost_outside_16x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_nf4_d16_k8_c1 = 3727000 + 5785 * cost_steps + 8504 * cost_tiles_16x16 + 20 * cost_tiles_16x16 * cost_steps + 24010 * cost_input + 3046 * cost_output;
-  [[maybe_unused]] const int64_t cost_nf4_d16_k8_c2 = 4024000 + 16740 * cost_tiles_16x16 + 33 * cost_tiles_16x16 * cost_steps + 219 * cost_rounds_16x16_66 * cost_steps + 17030 * cost_input + 6285 * cost_output;
-  [[maybe_unused]] const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-  [[maybe_unused]] const int64_t cost_shares_192x128_66 = cost_last_192x128 / 66;
-  [[maybe_unused]] const int64_t cost_weight = N * K / 1024;
-  [[maybe_unused]] const int64_t cost_outside_192x128 = M * 191 % 192 * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_nf4_w192x128_64_s2 = 5782000 + 193900 * cost_steps + 1040 * cost_tiles_192x128 * cost_steps + 2427000 * cost_rounds_192x128_132 + 74060 * cost_rounds_192x128_132 * cost_steps + 144300 * cost_shares_192x128_66 * cost_steps + 33 * cost_weight + 233 * cost_input + 4 * cost_outside_192x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
-  [[maybe_unused]] const int64_t cost_shares_256x128_66 = cost_last_256x128 / 66;
-  [[maybe_unused]] const int64_t cost_nf4_w256x128_64_s2 = 6119000 + 268600 * cost_steps + 1008 * cost_tiles_256x128 * cost_steps + 2752000 * cost_rounds_256x128_132 + 77270 * cost_rounds_256x128_132 * cost_steps + 226700 * cost_shares_256x128_66 * cost_steps + 57 * cost_weight + 311 * cost_input;
-  [[maybe_unused]] const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_32x64_252 = cost_last_32x64 / 252;
-  [[maybe_unused]] const int64_t cost_late_32x64_252_63 = cost_last_32x64 + 189;
-  [[maybe_unused]] const int64_t cost_late_32x64_252_63_wholes = cost_late_32x64_252_63 / 252;
-  [[maybe_unused]] const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_nf4_w32x64_128_s4 = 3477000 + 47060 * cost_steps + 2307 * cost_tiles_32x64 + 487 * cost_tiles_32x64 * cost_steps + 962200 * cost_rounds_32x64_252 + 33050 * cost_rounds_32x64_252 * cost_steps + 112300 * cost_late_32x64_252_63_wholes * cost_steps + 30 * cost_weight + 1239 * cost_input + 2 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_32x128 = cost_tiles_32x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_32x128_132 = cost_last_32x128 / 132;
-  [[maybe_unused]] const int64_t cost_nf4_w32x128_128 = 2035000 + 252900 * cost_steps + 4710 * cost_tiles_32x128 + 87 * cost_tiles_32x128 * cost_steps + 1059000 * cost_rounds_32x128_132 + 232000 * cost_rounds_32x128_132 * cost_steps + 25 * cost_weight + 1560 * cost_output;
-  [[maybe_unused]] const int64_t cost_shares_32x128_66 = cost_last_32x128 / 66;
-  [[maybe_unused]] const int64_t cost_nf4_w32x128_128_s2 = 3262000 + 116200 * cost_steps + 2865 * cost_tiles_32x128 + 413 * cost_tiles_32x128 * cost_steps + 916700 * cost_rounds_32x128_132 + 18120 * cost_rounds_32x128_132 * cost_steps + 93390 * cost_shares_32x128_66 * cost_steps + 23 * cost_weight + 468 * cost_input + 796 * cost_output;
-  [[maybe_unused]] const int64_t cost_rounds_32x128_117 = cost_last_32x128 / 117;
-  [[maybe_unused]] const int64_t cost_late_32x128_117_39 = cost_last_32x128 + 78;
-  [[maybe_unused]] const int64_t cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 / 117;
-  [[maybe_unused]] const int64_t cost_shares_32x128_39 = cost_last_32x128 / 39;
-  [[maybe_unused]] const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_nf4_w32x128_128_s3 = 3335000 + 80260 * cost_steps + 5846 * cost_tiles_32x128 + 521 * cost_tiles_32x128 * cost_steps + 713700 * cost_rounds_32x128_117 + 62620 * cost_rounds_32x128_117 * cost_steps + 99760 * cost_late_32x128_117_39_wholes * cost_steps + 11120 * cost_shares_32x128_39 * cost_steps + 24 * cost_weight + 350 * cost_output + 1 * cost_outside_32x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_32x256 = ((M + 31) / 32) * ((N + 255) / 256);
-  [[maybe_unused]] const int64_t cost_last_32x256 = cost_tiles_32x256 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_32x256_132 = cost_last_32x256 / 132;
-  [[maybe_unused]] const int64_t cost_late_32x256_132_66 = cost_last_32x256 + 66;
-  [[maybe_unused]] const int64_t cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 / 132;
-  [[maybe_unused]] const int64_t cost_nf4_w32x256_128_s2 = 4123000 + 202600 * cost_steps + 4359 * cost_tiles_32x256 + 512 * cost_tiles_32x256 * cost_steps + 1568000 * cost_rounds_32x256_132 + 177200 * cost_rounds_32x256_132 * cost_steps + 157900 * cost_late_32x256_132_66_wholes * cost_steps + 37 * cost_weight + 192 * cost_input + 735 * cost_output;
-  [[maybe_unused]] const int64_t cost_rounds_32x256_110 = cost_last_32x256 / 110;
-  [[maybe_unused]] const int64_t cost_late_32x256_110_22 = cost_last_32x256 + 88;
-  [[maybe_unused]] const int64_t cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 / 110;
-  [[maybe_unused]] const int64_t cost_nf4_w32x256_128_s5 = 4645000 + 80250 * cost_steps + 711 * cost_tiles_32x256 * cost_steps + 1143000 * cost_rounds_32x256_110 + 74910 * cost_rounds_32x256_110 * cost_steps + 251400 * cost_late_32x256_110_22_wholes * cost_steps + 45 * cost_weight + 699 * cost_input + 1558 * cost_output;
-  [[maybe_unused]] const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_64x64_252 = cost_last_64x64 / 252;
-  [[maybe_unused]] const int64_t cost_late_64x64_252_63 = cost_last_64x64 + 189;
-  [[maybe_unused]] const int64_t cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 / 252;
-  [[maybe_unused]] const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_nf4_w64x64_128_s4 = 3804000 + 47050 * cost_steps + 3157 * cost_tiles_64x64 + 706 * cost_tiles_64x64 * cost_steps + 1725000 * cost_rounds_64x64_252 + 26810 * cost_rounds_64x64_252 * cost_steps + 124900 * cost_late_64x64_252_63_wholes * cost_steps + 31 * cost_weight + 832 * cost_input + 8 * cost_outside_64x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
-  [[maybe_unused]] const int64_t cost_shares_64x128_66 = cost_last_64x128 / 66;
-  [[maybe_unused]] const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_nf4_w64x128_128_s2 = 3582000 + 133100 * cost_steps + 1577 * cost_tiles_64x128 + 669 * cost_tiles_64x128 * cost_steps + 883800 * cost_rounds_64x128_132 + 27270 * cost_rounds_64x128_132 * cost_steps + 98140 * cost_shares_64x128_66 * cost_steps + 9 * cost_weight + 924 * cost_output + 1 * cost_outside_64x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_64x128_117 = cost_last_64x128 / 117;
-  [[maybe_unused]] const int64_t cost_late_64x128_117_39 = cost_last_64x128 + 78;
-  [[maybe_unused]] const int64_t cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 / 117;
-  [[maybe_unused]] const int64_t cost_shares_64x128_39 = cost_last_64x128 / 39;
-  [[maybe_unused]] const int64_t cost_nf4_w64x128_128_s3 = 3901000 + 88010 * cost_steps + 881 * cost_tiles_64x128 * cost_steps + 2198000 * cost_rounds_64x128_117 + 59510 * cost_rounds_64x128_117 * cost_steps + 119400 * cost_late_64x128_117_39_wholes * cost_steps + 10520 * cost_shares_64x128_39 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_64x192 = ((M + 63) / 64) * ((N + 191) / 192);
-  [[maybe_unused]] const int64_t cost_last_64x192 = cost_tiles_64x192 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_64x192_132 = cost_last_64x192 / 132;
-  [[maybe_unused]] const int64_t cost_shares_64x192_66 = cost_last_64x192 / 66;
-  [[maybe_unused]] const int64_t cost_nf4_w64x192_128_s2 = 4306000 + 181900 * cost_steps + 8131 * cost_tiles_64x192 + 705 * cost_tiles_64x192 * cost_steps + 693000 * cost_rounds_64x192_132 + 58440 * cost_rounds_64x192_132 * cost_steps + 134400 * cost_shares_64x192_66 * cost_steps + 13 * cost_weight + 132 * cost_input;
-  [[maybe_unused]] const int64_t cost_rounds_64x192_120 = cost_last_64x192 / 120;
-  [[maybe_unused]] const int64_t cost_late_64x192_120_30 = cost_last_64x192 + 90;
-  [[maybe_unused]] const int64_t cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 / 120;
-  [[maybe_unused]] const int64_t cost_nf4_w64x192_128_s4 = 4209000 + 98710 * cost_steps + 5762 * cost_tiles_64x192 + 736 * cost_tiles_64x192 * cost_steps + 329100 * cost_rounds_64x192_120 + 117900 * cost_rounds_64x192_120 * cost_steps + 226300 * cost_late_64x192_120_30_wholes * cost_steps + 1 * cost_weight + 447 * cost_input + 566 * cost_output;
-  [[maybe_unused]] const int64_t cost_tiles_64x256 = ((M + 63) / 64) * ((N + 255) / 256);
-  [[maybe_unused]] const int64_t cost_last_64x256 = cost_tiles_64x256 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_64x256_132 = cost_last_64x256 / 132;
-  [[maybe_unused]] const int64_t cost_nf4_w64x256_128 = 2707000 + 504100 * cost_steps + 11730 * cost_tiles_64x256 + 966300 * cost_rounds_64x256_132 + 482400 * cost_rounds_64x256_132 * cost_steps + 35 * cost_weight + 449 * cost_output;
-  [[maybe_unused]] const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
-  [[maybe_unused]] const int64_t cost_nf4_w128x128_128 = 2483000 + 400700 * cost_steps + 16970 * cost_tiles_128x128 + 409200 * cost_rounds_128x128_132 * cost_steps + 25 * cost_weight + 184 * cost_input;
-  [[maybe_unused]] const int64_t cost_late_128x128_132_66 = cost_last_128x128 + 66;
-  [[maybe_unused]] const int64_t cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 / 132;
-  [[maybe_unused]] const int64_t cost_nf4_w128x128_128_s2 = 5071000 + 175900 * cost_steps + 684 * cost_tiles_128x128 * cost_steps + 2104000 * cost_rounds_128x128_132 + 179600 * cost_rounds_128x128_132 * cost_steps + 145100 * cost_late_128x128_132_66_wholes * cost_steps + 23 * cost_weight + 154 * cost_input;
-  [[maybe_unused]] const int64_t cost_rounds_128x128_117 = cost_last_128x128 / 117;
-  [[maybe_unused]] const int64_t cost_late_128x128_117_39 = cost_last_128x128 + 78;
-  [[maybe_unused]] const int64_t cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 / 117;
-  [[maybe_unused]] const int64_t cost_nf4_w128x128_128_s3 = 5386000 + 116500 * cost_steps + 954 * cost_tiles_128x128 * cost_steps + 2558000 * cost_rounds_128x128_117 + 112000 * cost_rounds_128x128_117 * cost_steps + 183200 * cost_late_128x128_117_39_wholes * cost_steps + 17 * cost_weight + 130 * cost_input;
-  [[maybe_unused]] const int64_t cost_rounds_128x128_120 = cost_last_128x128 / 120;
-  [[maybe_unused]] const int64_t cost_late_128x128_120_30 = cost_last_128x128 + 90;
-  [[maybe_unused]] const int64_t cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 / 120;
-  [[maybe_unused]] const int64_t cost_shares_128x128_30 = cost_last_128x128 / 30;
-  [[maybe_unused]] const int64_t cost_nf4_w128x128_128_s4 = 4988000 + 88660 * cost_steps + 884 * cost_tiles_128x128 * cost_steps + 2428000 * cost_rounds_128x128_120 + 83040 * cost_rounds_128x128_120 * cost_steps + 208700 * cost_late_128x128_120_30_wholes * cost_steps + 1465 * cost_shares_128x128_30 * cost_steps + 22 * cost_weight + 266 * cost_input;
-  [[maybe_unused]] const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
-  [[maybe_unused]] const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
-  [[maybe_unused]] const int64_t cost_shares_128x192_66 = cost_last_128x192 / 66;
-  [[maybe_unused]] const int64_t cost_outside_128x192 = M * 127 % 128 * ((N + 191) / 192);
-  [[maybe_unused]] const int64_t cost_nf4_w128x192_128_s2 = 5698000 + 245900 * cost_steps + 840 * cost_tiles_128x192 * cost_steps + 2004000 * cost_rounds_128x192_132 + 76790 * cost_rounds_128x192_132 * cost_steps + 194400 * cost_shares_128x192_66 * cost_steps + 14 * cost_weight + 211 * cost_input + 1 * cost_outside_128x192 * cost_steps;
   [[maybe_unused]] const bool measured_sizes = num_sms == 132 && K % 64 == 0 && blocksize != 32 && dtype != 2 /* f32 */ && M <= 4096 && N >= 896 && N <= 128256 && K >= 896 && K <= 28672 && quant_type != 2 /* e2m1 */;
   [[maybe_unused]] const bool hopper_ready = dtype != 2 /* f32 */ && K % 64 == 0 && blocksize != 32;
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_engine_nf4_1 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_engine_nf4_2 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_engine_nf4_3 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_engine_nf4_4 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_engine_nf4_5 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_engine_nf4_6 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_engine_nf4_7 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_engine_nf4_8 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_engine_nf4_9 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_engine_nf4_10 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_engine_nf4_11 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_engine_nf4_12 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_engine_nf4_13 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_engine_nf4_14 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_engine_nf4_2 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_engine_nf4_3 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_engine_nf4_4 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_engine_nf4_5 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_engine_nf4_6 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_engine_nf4_7 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_engine_nf4_8 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_engine_nf4_9 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_engine_nf4_10 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_engine_nf4_11 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_engine_nf4_12 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_engine_nf4_13 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_engine_nf4_14 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_engine_nf4_3 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_engine_nf4_4 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_engine_nf4_5 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_engine_nf4_6 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_engine_nf4_7 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_engine_nf4_8 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_engine_nf4_9 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_engine_nf4_10 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_engine_nf4_11 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_engine_nf4_12 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_engine_nf4_13 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_engine_nf4_14 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_engine_nf4_4 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_engine_nf4_5 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_engine_nf4_6 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_engine_nf4_7 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_engine_nf4_8 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_engine_nf4_9 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_engine_nf4_10 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_engine_nf4_11 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_engine_nf4_12 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_engine_nf4_13 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_engine_nf4_14 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_engine_nf4_5 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_engine_nf4_6 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_engine_nf4_7 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_engine_nf4_8 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_engine_nf4_9 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_engine_nf4_10 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_engine_nf4_11 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_engine_nf4_12 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_engine_nf4_13 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_engine_nf4_14 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_engine_nf4_6 = (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_engine_nf4_7 = (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_engine_nf4_8 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_engine_nf4_9 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_engine_nf4_10 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_engine_nf4_11 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_engine_nf4_12 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_engine_nf4_13 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_engine_nf4_14 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_engine_nf4_7 = (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_engine_nf4_8 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_engine_nf4_9 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_engine_nf4_10 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_engine_nf4_11 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_engine_nf4_12 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_engine_nf4_13 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_engine_nf4_14 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c4_engine_nf4_8 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c4_engine_nf4_9 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c4_engine_nf4_10 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c4_engine_nf4_11 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c4_engine_nf4_12 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c4_engine_nf4_13 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c4_engine_nf4_14 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d16_k2_c2_engine_nf4_9 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d16_k2_c2_engine_nf4_10 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d16_k2_c2_engine_nf4_11 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d16_k2_c2_engine_nf4_12 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d16_k2_c2_engine_nf4_13 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d16_k2_c2_engine_nf4_14 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c1_engine_nf4_10 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c1_engine_nf4_11 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c1_engine_nf4_12 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c1_engine_nf4_13 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c1_engine_nf4_14 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c2_engine_nf4_11 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c2_engine_nf4_12 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c2_engine_nf4_13 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c2_engine_nf4_14 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d16_k7_c4_engine_nf4_12 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d16_k7_c4_engine_nf4_13 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d16_k7_c4_engine_nf4_14 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d16_k7_c8_engine_nf4_13 = (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d16_k7_c8_engine_nf4_14 = (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d16_k8_c1_engine_nf4_14 = (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
   // measured: sm90
   if ((arch & 0x10u) != 0) {
-    if (measured_sizes && M <= 8 && K <= 1536 && cost_nf4_d8_k3_c1_engine_nf4_1 && cost_nf4_d8_k3_c1_engine_nf4_2 && cost_nf4_d8_k3_c1_engine_nf4_3 && cost_nf4_d8_k3_c1_engine_nf4_4 && cost_nf4_d8_k3_c1_engine_nf4_5 && cost_nf4_d8_k3_c1_engine_nf4_6 && cost_nf4_d8_k3_c1_engine_nf4_7 && cost_nf4_d8_k3_c1_engine_nf4_8 && cost_nf4_d8_k3_c1_engine_nf4_9 && cost_nf4_d8_k3_c1_engine_nf4_10 && cost_nf4_d8_k3_c1_engine_nf4_11 && cost_nf4_d8_k3_c1_engine_nf4_12 && cost_nf4_d8_k3_c1_engine_nf4_13 && cost_nf4_d8_k3_c1_engine_nf4_14 && cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k3-c1
-      rule = 72;
-      return 2;
-    }
-    if (measured_sizes && M <= 8 && K <= 3072 && cost_nf4_d8_k3_c2_engine_nf4_2 && cost_nf4_d8_k3_c2_engine_nf4_3 && cost_nf4_d8_k3_c2_engine_nf4_4 && cost_nf4_d8_k3_c2_engine_nf4_5 && cost_nf4_d8_k3_c2_engine_nf4_6 && cost_nf4_d8_k3_c2_engine_nf4_7 && cost_nf4_d8_k3_c2_engine_nf4_8 && cost_nf4_d8_k3_c2_engine_nf4_9 && cost_nf4_d8_k3_c2_engine_nf4_10 && cost_nf4_d8_k3_c2_engine_nf4_11 && cost_nf4_d8_k3_c2_engine_nf4_12 && cost_nf4_d8_k3_c2_engine_nf4_13 && cost_nf4_d8_k3_c2_engine_nf4_14 && cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k3-c2
-      rule = 73;
-      return 2;
-    }
-    if (measured_sizes && M <= 8 && K <= 2048 && cost_nf4_d8_k4_c1_engine_nf4_3 && cost_nf4_d8_k4_c1_engine_nf4_4 && cost_nf4_d8_k4_c1_engine_nf4_5 && cost_nf4_d8_k4_c1_engine_nf4_6 && cost_nf4_d8_k4_c1_engine_nf4_7 && cost_nf4_d8_k4_c1_engine_nf4_8 && cost_nf4_d8_k4_c1_engine_nf4_9 && cost_nf4_d8_k4_c1_engine_nf4_10 && cost_nf4_d8_k4_c1_engine_nf4_11 && cost_nf4_d8_k4_c1_engine_nf4_12 && cost_nf4_d8_k4_c1_engine_nf4_13 && cost_nf4_d8_k4_c1_engine_nf4_14 && cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k4-c1
-      rule = 74;
-      return 2;
-    }
-    if (measured_sizes && M <= 8 && K <= 4096 && cost_nf4_d8_k4_c2_engine_nf4_4 && cost_nf4_d8_k4_c2_engine_nf4_5 && cost_nf4_d8_k4_c2_engine_nf4_6 && cost_nf4_d8_k4_c2_engine_nf4_7 && cost_nf4_d8_k4_c2_engine_nf4_8 && cost_nf4_d8_k4_c2_engine_nf4_9 && cost_nf4_d8_k4_c2_engine_nf4_10 && cost_nf4_d8_k4_c2_engine_nf4_11 && cost_nf4_d8_k4_c2_engine_nf4_12 && cost_nf4_d8_k4_c2_engine_nf4_13 && cost_nf4_d8_k4_c2_engine_nf4_14 && cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k4-c2
-      rule = 75;
-      return 2;
-    }
-    if (measured_sizes && M <= 8 && K <= 4096 && cost_nf4_d8_k8_c1_engine_nf4_5 && cost_nf4_d8_k8_c1_engine_nf4_6 && cost_nf4_d8_k8_c1_engine_nf4_7 && cost_nf4_d8_k8_c1_engine_nf4_8 && cost_nf4_d8_k8_c1_engine_nf4_9 && cost_nf4_d8_k8_c1_engine_nf4_10 && cost_nf4_d8_k8_c1_engine_nf4_11 && cost_nf4_d8_k8_c1_engine_nf4_12 && cost_nf4_d8_k8_c1_engine_nf4_13 && cost_nf4_d8_k8_c1_engine_nf4_14 && cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k8-c1
-      rule = 76;
-      return 2;
-    }
-    if (measured_sizes && M <= 8 && K <= 8192 && cost_nf4_d8_k8_c2_engine_nf4_6 && cost_nf4_d8_k8_c2_engine_nf4_7 && cost_nf4_d8_k8_c2_engine_nf4_8 && cost_nf4_d8_k8_c2_engine_nf4_9 && cost_nf4_d8_k8_c2_engine_nf4_10 && cost_nf4_d8_k8_c2_engine_nf4_11 && cost_nf4_d8_k8_c2_engine_nf4_12 && cost_nf4_d8_k8_c2_engine_nf4_13 && cost_nf4_d8_k8_c2_engine_nf4_14 && cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k8-c2
-      rule = 77;
-      return 2;
-    }
-    if (measured_sizes && M <= 8 && K <= 14336 && cost_nf4_d8_k14_c2_engine_nf4_7 && cost_nf4_d8_k14_c2_engine_nf4_8 && cost_nf4_d8_k14_c2_engine_nf4_9 && cost_nf4_d8_k14_c2_engine_nf4_10 && cost_nf4_d8_k14_c2_engine_nf4_11 && cost_nf4_d8_k14_c2_engine_nf4_12 && cost_nf4_d8_k14_c2_engine_nf4_13 && cost_nf4_d8_k14_c2_engine_nf4_14 && cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k14-c2
-      rule = 78;
-      return 2;
-    }
-    if (measured_sizes && M <= 8 && cost_nf4_d8_k14_c4_engine_nf4_8 && cost_nf4_d8_k14_c4_engine_nf4_9 && cost_nf4_d8_k14_c4_engine_nf4_10 && cost_nf4_d8_k14_c4_engine_nf4_11 && cost_nf4_d8_k14_c4_engine_nf4_12 && cost_nf4_d8_k14_c4_engine_nf4_13 && cost_nf4_d8_k14_c4_engine_nf4_14 && cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k14-c4
-      rule = 79;
-      return 2;
-    }
-    if (measured_sizes && M <= 16 && K <= 2048 && cost_nf4_d16_k2_c2_engine_nf4_9 && cost_nf4_d16_k2_c2_engine_nf4_10 && cost_nf4_d16_k2_c2_engine_nf4_11 && cost_nf4_d16_k2_c2_engine_nf4_12 && cost_nf4_d16_k2_c2_engine_nf4_13 && cost_nf4_d16_k2_c2_engine_nf4_14 && cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k2-c2
-      rule = 80;
-      return 2;
-    }
-    if (measured_sizes && M <= 16 && K <= 1536 && cost_nf4_d16_k3_c1_engine_nf4_10 && cost_nf4_d16_k3_c1_engine_nf4_11 && cost_nf4_d16_k3_c1_engine_nf4_12 && cost_nf4_d16_k3_c1_engine_nf4_13 && cost_nf4_d16_k3_c1_engine_nf4_14 && cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k3-c1
-      rule = 81;
-      return 2;
-    }
-    if (measured_sizes && M <= 16 && K <= 3072 && cost_nf4_d16_k3_c2_engine_nf4_11 && cost_nf4_d16_k3_c2_engine_nf4_12 && cost_nf4_d16_k3_c2_engine_nf4_13 && cost_nf4_d16_k3_c2_engine_nf4_14 && cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k3-c2
-      rule = 82;
-      return 2;
-    }
-    if (measured_sizes && M <= 16 && K <= 14336 && cost_nf4_d16_k7_c4_engine_nf4_12 && cost_nf4_d16_k7_c4_engine_nf4_13 && cost_nf4_d16_k7_c4_engine_nf4_14 && cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k7-c4
-      rule = 83;
-      return 2;
-    }
-    if (measured_sizes && M <= 16 && cost_nf4_d16_k7_c8_engine_nf4_13 && cost_nf4_d16_k7_c8_engine_nf4_14 && cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k7-c8
-      rule = 84;
-      return 2;
-    }
-    if (measured_sizes && M <= 16 && K <= 4096 && cost_nf4_d16_k8_c1_engine_nf4_14 && cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k8-c1
-      rule = 85;
-      return 2;
-    }
-    if (measured_sizes && M <= 16 && K <= 8192 && cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k8-c2
-      rule = 86;
-      return 2;
-    }
-    if (measured_sizes && cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w192x128-64-s2
-      rule = 87;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w256x128-64-s2
-      rule = 88;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x64-128-s4
-      rule = 89;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x128-128
-      rule = 90;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x128-128-s2
-      rule = 91;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x128-128-s3
-      rule = 92;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x256-128-s2
-      rule = 93;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x256-128-s5
-      rule = 94;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x64-128-s4
-      rule = 95;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x128-128-s2
-      rule = 96;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x128-128-s3
-      rule = 97;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x192-128-s2
-      rule = 98;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x192-128-s4
-      rule = 99;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x256-128
-      rule = 100;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w128x128-128
-      rule = 101;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w128x128-128-s2
-      rule = 102;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w128x128-128-s3
-      rule = 103;
-      return 3;
-    }
-    if (measured_sizes && cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w128x128-128-s4
-      rule = 104;
-      return 3;
-    }
-    if (measured_sizes) {  // engine-nf4-w128x192-128-s2
-      rule = 105;
-      return 3;
+    if (measured_sizes) {
+      const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_nf4_d8_k3_c1 = 2664000 + 204700 * cost_rounds_8x16_132 + 1046 * cost_input + 19430 * cost_output + 13 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_rounds_8x16_66 = cost_last_8x16 / 66;
+      const int64_t cost_nf4_d8_k3_c2 = 2580000 + 10380 * cost_steps + 5472 * cost_tiles_8x16 + 6 * cost_tiles_8x16 * cost_steps + 60570 * cost_rounds_8x16_66 + 3906 * cost_input + 15110 * cost_output + 3 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_d8_k4_c1 = 2724000 + 412000 * cost_rounds_8x16_132 + 32770 * cost_input + 8379 * cost_output + 8 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_d8_k4_c2 = 2569000 + 7975 * cost_steps + 8418 * cost_tiles_8x16 + 31 * cost_tiles_8x16 * cost_steps + 1983 * cost_input + 4729 * cost_output;
+      const int64_t cost_nf4_d8_k8_c1 = 4034000 + 5289 * cost_tiles_8x16 + 30 * cost_tiles_8x16 * cost_steps + 143100 * cost_rounds_8x16_132 + 11370 * cost_input + 11020 * cost_output + 1 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_d8_k8_c2 = 5096000 + 4595 * cost_tiles_8x16 + 659400 * cost_rounds_8x16_66 + 2208 * cost_rounds_8x16_66 * cost_steps + 12190 * cost_input;
+      const int64_t cost_nf4_d8_k14_c2 = 6046000 + 209 * cost_steps + 1190000 * cost_rounds_8x16_66 + 5331 * cost_rounds_8x16_66 * cost_steps + 15150 * cost_input + 13920 * cost_output + 2 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_rounds_8x16_33 = cost_last_8x16 / 33;
+      const int64_t cost_nf4_d8_k14_c4 = 6099000 + 53100 * cost_tiles_8x16 + 15 * cost_tiles_8x16 * cost_steps + 129 * cost_rounds_8x16_33 * cost_steps + 15700 * cost_input + 1 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_tiles_16x16 = ((M + 15) / 16) * ((N + 15) / 16);
+      const int64_t cost_last_16x16 = cost_tiles_16x16 + -1;
+      const int64_t cost_rounds_16x16_66 = cost_last_16x16 / 66;
+      const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
+      const int64_t cost_nf4_d16_k2_c2 = 2621000 + 3769 * cost_tiles_16x16 + 34 * cost_tiles_16x16 * cost_steps + 5566 * cost_rounds_16x16_66 * cost_steps + 14310 * cost_input + 3741 * cost_output + 2 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
+      const int64_t cost_nf4_d16_k3_c1 = 2860000 + 589400 * cost_rounds_16x16_132 + 29100 * cost_input;
+      const int64_t cost_nf4_d16_k3_c2 = 2372000 + 15450 * cost_steps + 7425 * cost_tiles_16x16 + 38 * cost_tiles_16x16 * cost_steps + 21790 * cost_rounds_16x16_66 + 17110 * cost_input;
+      const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
+      const int64_t cost_nf4_d16_k7_c4 = 5641000 + 21650 * cost_tiles_16x16 + 10 * cost_tiles_16x16 * cost_steps + 442 * cost_rounds_16x16_33 * cost_steps + 8213 * cost_input + 31840 * cost_output + 4 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_rounds_16x16_16 = cost_last_16x16 / 16;
+      const int64_t cost_nf4_d16_k7_c8 = 6248000 + 9879 * cost_tiles_16x16 + 803400 * cost_rounds_16x16_16 + 65 * cost_rounds_16x16_16 * cost_steps + 14310 * cost_input + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_d16_k8_c1 = 3727000 + 5785 * cost_steps + 8504 * cost_tiles_16x16 + 20 * cost_tiles_16x16 * cost_steps + 24010 * cost_input + 3046 * cost_output;
+      const int64_t cost_nf4_d16_k8_c2 = 4024000 + 16740 * cost_tiles_16x16 + 33 * cost_tiles_16x16 * cost_steps + 219 * cost_rounds_16x16_66 * cost_steps + 17030 * cost_input + 6285 * cost_output;
+      const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
+      const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
+      const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
+      const int64_t cost_shares_192x128_66 = cost_last_192x128 / 66;
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_outside_192x128 = M * 191 % 192 * ((N + 127) / 128);
+      const int64_t cost_nf4_w192x128_64_s2 = 5782000 + 193900 * cost_steps + 1040 * cost_tiles_192x128 * cost_steps + 2427000 * cost_rounds_192x128_132 + 74060 * cost_rounds_192x128_132 * cost_steps + 144300 * cost_shares_192x128_66 * cost_steps + 33 * cost_weight + 233 * cost_input + 4 * cost_outside_192x128 * cost_steps;
+      const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
+      const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
+      const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
+      const int64_t cost_shares_256x128_66 = cost_last_256x128 / 66;
+      const int64_t cost_nf4_w256x128_64_s2 = 6119000 + 268600 * cost_steps + 1008 * cost_tiles_256x128 * cost_steps + 2752000 * cost_rounds_256x128_132 + 77270 * cost_rounds_256x128_132 * cost_steps + 226700 * cost_shares_256x128_66 * cost_steps + 57 * cost_weight + 311 * cost_input;
+      const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+      const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_252 = cost_last_32x64 / 252;
+      const int64_t cost_late_32x64_252_63 = cost_last_32x64 + 189;
+      const int64_t cost_late_32x64_252_63_wholes = cost_late_32x64_252_63 / 252;
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_nf4_w32x64_128_s4 = 3477000 + 47060 * cost_steps + 2307 * cost_tiles_32x64 + 487 * cost_tiles_32x64 * cost_steps + 962200 * cost_rounds_32x64_252 + 33050 * cost_rounds_32x64_252 * cost_steps + 112300 * cost_late_32x64_252_63_wholes * cost_steps + 30 * cost_weight + 1239 * cost_input + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
+      const int64_t cost_last_32x128 = cost_tiles_32x128 + -1;
+      const int64_t cost_rounds_32x128_132 = cost_last_32x128 / 132;
+      const int64_t cost_nf4_w32x128_128 = 2035000 + 252900 * cost_steps + 4710 * cost_tiles_32x128 + 87 * cost_tiles_32x128 * cost_steps + 1059000 * cost_rounds_32x128_132 + 232000 * cost_rounds_32x128_132 * cost_steps + 25 * cost_weight + 1560 * cost_output;
+      const int64_t cost_shares_32x128_66 = cost_last_32x128 / 66;
+      const int64_t cost_nf4_w32x128_128_s2 = 3262000 + 116200 * cost_steps + 2865 * cost_tiles_32x128 + 413 * cost_tiles_32x128 * cost_steps + 916700 * cost_rounds_32x128_132 + 18120 * cost_rounds_32x128_132 * cost_steps + 93390 * cost_shares_32x128_66 * cost_steps + 23 * cost_weight + 468 * cost_input + 796 * cost_output;
+      const int64_t cost_rounds_32x128_117 = cost_last_32x128 / 117;
+      const int64_t cost_late_32x128_117_39 = cost_last_32x128 + 78;
+      const int64_t cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 / 117;
+      const int64_t cost_shares_32x128_39 = cost_last_32x128 / 39;
+      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
+      const int64_t cost_nf4_w32x128_128_s3 = 3335000 + 80260 * cost_steps + 5846 * cost_tiles_32x128 + 521 * cost_tiles_32x128 * cost_steps + 713700 * cost_rounds_32x128_117 + 62620 * cost_rounds_32x128_117 * cost_steps + 99760 * cost_late_32x128_117_39_wholes * cost_steps + 11120 * cost_shares_32x128_39 * cost_steps + 24 * cost_weight + 350 * cost_output + 1 * cost_outside_32x128 * cost_steps;
+      const int64_t cost_tiles_32x256 = ((M + 31) / 32) * ((N + 255) / 256);
+      const int64_t cost_last_32x256 = cost_tiles_32x256 + -1;
+      const int64_t cost_rounds_32x256_132 = cost_last_32x256 / 132;
+      const int64_t cost_late_32x256_132_66 = cost_last_32x256 + 66;
+      const int64_t cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 / 132;
+      const int64_t cost_nf4_w32x256_128_s2 = 4123000 + 202600 * cost_steps + 4359 * cost_tiles_32x256 + 512 * cost_tiles_32x256 * cost_steps + 1568000 * cost_rounds_32x256_132 + 177200 * cost_rounds_32x256_132 * cost_steps + 157900 * cost_late_32x256_132_66_wholes * cost_steps + 37 * cost_weight + 192 * cost_input + 735 * cost_output;
+      const int64_t cost_rounds_32x256_110 = cost_last_32x256 / 110;
+      const int64_t cost_late_32x256_110_22 = cost_last_32x256 + 88;
+      const int64_t cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 / 110;
+      const int64_t cost_nf4_w32x256_128_s5 = 4645000 + 80250 * cost_steps + 711 * cost_tiles_32x256 * cost_steps + 1143000 * cost_rounds_32x256_110 + 74910 * cost_rounds_32x256_110 * cost_steps + 251400 * cost_late_32x256_110_22_wholes * cost_steps + 45 * cost_weight + 699 * cost_input + 1558 * cost_output;
+      const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+      const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+      const int64_t cost_rounds_64x64_252 = cost_last_64x64 / 252;
+      const int64_t cost_late_64x64_252_63 = cost_last_64x64 + 189;
+      const int64_t cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 / 252;
+      const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
+      const int64_t cost_nf4_w64x64_128_s4 = 3804000 + 47050 * cost_steps + 3157 * cost_tiles_64x64 + 706 * cost_tiles_64x64 * cost_steps + 1725000 * cost_rounds_64x64_252 + 26810 * cost_rounds_64x64_252 * cost_steps + 124900 * cost_late_64x64_252_63_wholes * cost_steps + 31 * cost_weight + 832 * cost_input + 8 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
+      const int64_t cost_shares_64x128_66 = cost_last_64x128 / 66;
+      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
+      const int64_t cost_nf4_w64x128_128_s2 = 3582000 + 133100 * cost_steps + 1577 * cost_tiles_64x128 + 669 * cost_tiles_64x128 * cost_steps + 883800 * cost_rounds_64x128_132 + 27270 * cost_rounds_64x128_132 * cost_steps + 98140 * cost_shares_64x128_66 * cost_steps + 9 * cost_weight + 924 * cost_output + 1 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_rounds_64x128_117 = cost_last_64x128 / 117;
+      const int64_t cost_late_64x128_117_39 = cost_last_64x128 + 78;
+      const int64_t cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 / 117;
+      const int64_t cost_shares_64x128_39 = cost_last_64x128 / 39;
+      const int64_t cost_nf4_w64x128_128_s3 = 3901000 + 88010 * cost_steps + 881 * cost_tiles_64x128 * cost_steps + 2198000 * cost_rounds_64x128_117 + 59510 * cost_rounds_64x128_117 * cost_steps + 119400 * cost_late_64x128_117_39_wholes * cost_steps + 10520 * cost_shares_64x128_39 * cost_steps;
+      const int64_t cost_tiles_64x192 = ((M + 63) / 64) * ((N + 191) / 192);
+      const int64_t cost_last_64x192 = cost_tiles_64x192 + -1;
+      const int64_t cost_rounds_64x192_132 = cost_last_64x192 / 132;
+      const int64_t cost_shares_64x192_66 = cost_last_64x192 / 66;
+      const int64_t cost_nf4_w64x192_128_s2 = 4306000 + 181900 * cost_steps + 8131 * cost_tiles_64x192 + 705 * cost_tiles_64x192 * cost_steps + 693000 * cost_rounds_64x192_132 + 58440 * cost_rounds_64x192_132 * cost_steps + 134400 * cost_shares_64x192_66 * cost_steps + 13 * cost_weight + 132 * cost_input;
+      const int64_t cost_rounds_64x192_120 = cost_last_64x192 / 120;
+      const int64_t cost_late_64x192_120_30 = cost_last_64x192 + 90;
+      const int64_t cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 / 120;
+      const int64_t cost_nf4_w64x192_128_s4 = 4209000 + 98710 * cost_steps + 5762 * cost_tiles_64x192 + 736 * cost_tiles_64x192 * cost_steps + 329100 * cost_rounds_64x192_120 + 117900 * cost_rounds_64x192_120 * cost_steps + 226300 * cost_late_64x192_120_30_wholes * cost_steps + 1 * cost_weight + 447 * cost_input + 566 * cost_output;
+      const int64_t cost_tiles_64x256 = ((M + 63) / 64) * ((N + 255) / 256);
+      const int64_t cost_last_64x256 = cost_tiles_64x256 + -1;
+      const int64_t cost_rounds_64x256_132 = cost_last_64x256 / 132;
+      const int64_t cost_nf4_w64x256_128 = 2707000 + 504100 * cost_steps + 11730 * cost_tiles_64x256 + 966300 * cost_rounds_64x256_132 + 482400 * cost_rounds_64x256_132 * cost_steps + 35 * cost_weight + 449 * cost_output;
+      const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
+      const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
+      const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
+      const int64_t cost_nf4_w128x128_128 = 2483000 + 400700 * cost_steps + 16970 * cost_tiles_128x128 + 409200 * cost_rounds_128x128_132 * cost_steps + 25 * cost_weight + 184 * cost_input;
+      const int64_t cost_late_128x128_132_66 = cost_last_128x128 + 66;
+      const int64_t cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 / 132;
+      const int64_t cost_nf4_w128x128_128_s2 = 5071000 + 175900 * cost_steps + 684 * cost_tiles_128x128 * cost_steps + 2104000 * cost_rounds_128x128_132 + 179600 * cost_rounds_128x128_132 * cost_steps + 145100 * cost_late_128x128_132_66_wholes * cost_steps + 23 * cost_weight + 154 * cost_input;
+      const int64_t cost_rounds_128x128_117 = cost_last_128x128 / 117;
+      const int64_t cost_late_128x128_117_39 = cost_last_128x128 + 78;
+      const int64_t cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 / 117;
+      const int64_t cost_nf4_w128x128_128_s3 = 5386000 + 116500 * cost_steps + 954 * cost_tiles_128x128 * cost_steps + 2558000 * cost_rounds_128x128_117 + 112000 * cost_rounds_128x128_117 * cost_steps + 183200 * cost_late_128x128_117_39_wholes * cost_steps + 17 * cost_weight + 130 * cost_input;
+      const int64_t cost_rounds_128x128_120 = cost_last_128x128 / 120;
+      const int64_t cost_late_128x128_120_30 = cost_last_128x128 + 90;
+      const int64_t cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 / 120;
+      const int64_t cost_shares_128x128_30 = cost_last_128x128 / 30;
+      const int64_t cost_nf4_w128x128_128_s4 = 4988000 + 88660 * cost_steps + 884 * cost_tiles_128x128 * cost_steps + 2428000 * cost_rounds_128x128_120 + 83040 * cost_rounds_128x128_120 * cost_steps + 208700 * cost_late_128x128_120_30_wholes * cost_steps + 1465 * cost_shares_128x128_30 * cost_steps + 22 * cost_weight + 266 * cost_input;
+      const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
+      const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
+      const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
+      const int64_t cost_shares_128x192_66 = cost_last_128x192 / 66;
+      const int64_t cost_outside_128x192 = M * 127 % 128 * ((N + 191) / 192);
+      const int64_t cost_nf4_w128x192_128_s2 = 5698000 + 245900 * cost_steps + 840 * cost_tiles_128x192 * cost_steps + 2004000 * cost_rounds_128x192_132 + 76790 * cost_rounds_128x192_132 * cost_steps + 194400 * cost_shares_128x192_66 * cost_steps + 14 * cost_weight + 211 * cost_input + 1 * cost_outside_128x192 * cost_steps;
+      if (M <= 8 && K <= 1536 && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k3-c1
+        rule = 72;
+        return 2;
+      }
+      if (M <= 8 && K <= 3072 && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k3-c2
+        rule = 73;
+        return 2;
+      }
+      if (M <= 8 && K <= 2048 && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k4-c1
+        rule = 74;
+        return 2;
+      }
+      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k4-c2
+        rule = 75;
+        return 2;
+      }
+      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k8-c1
+        rule = 76;
+        return 2;
+      }
+      if (M <= 8 && K <= 8192 && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k8-c2
+        rule = 77;
+        return 2;
+      }
+      if (M <= 8 && K <= 14336 && (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k14-c2
+        rule = 78;
+        return 2;
+      }
+      if (M <= 8 && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k14-c4
+        rule = 79;
+        return 2;
+      }
+      if (M <= 16 && K <= 2048 && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k2-c2
+        rule = 80;
+        return 2;
+      }
+      if (M <= 16 && K <= 1536 && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k3-c1
+        rule = 81;
+        return 2;
+      }
+      if (M <= 16 && K <= 3072 && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k3-c2
+        rule = 82;
+        return 2;
+      }
+      if (M <= 16 && K <= 14336 && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k7-c4
+        rule = 83;
+        return 2;
+      }
+      if (M <= 16 && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k7-c8
+        rule = 84;
+        return 2;
+      }
+      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k8-c1
+        rule = 85;
+        return 2;
+      }
+      if (M <= 16 && K <= 8192 && cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k8-c2
+        rule = 86;
+        return 2;
+      }
+      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w192x128-64-s2
+        rule = 87;
+        return 3;
+      }
+      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w256x128-64-s2
+        rule = 88;
+        return 3;
+      }
+      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x64-128-s4
+        rule = 89;
+        return 3;
+      }
+      if (cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x128-128
+        rule = 90;
+        return 3;
+      }
+      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x128-128-s2
+        rule = 91;
+        return 3;
+      }
+      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x128-128-s3
+        rule = 92;
+        return 3;
+      }
+      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x256-128-s2
+        rule = 93;
+        return 3;
+      }
+      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x256-128-s5
+        rule = 94;
+        return 3;
+      }
+      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x64-128-s4
+        rule = 95;
+        return 3;
+      }
+      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x128-128-s2
+        rule = 96;
+        return 3;
+      }
+      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x128-128-s3
+        rule = 97;
+        return 3;
+      }
+      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x192-128-s2
+        rule = 98;
+        return 3;
+      }
+      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x192-128-s4
+        rule = 99;
+        return 3;
+      }
+      if (cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x256-128
+        rule = 100;
+        return 3;
+      }
+      if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w128x128-128
+        rule = 101;
+        return 3;
+      }
+      if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w128x128-128-s2
+        rule = 102;
+        return 3;
+      }
+      if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w128x128-128-s3
+        rule = 103;
+        return 3;
+      }
+      if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w128x128-128-s4
+        rule = 104;
+        return 3;
+      }
+      if (true) {  // engine-nf4-w128x192-128-s2
+        rule = 105;
+        return 3;
+      }
     }
   }
   // hopper: sm90
@@ -1616,204 +1513,101 @@ inline int64_t decide_repair([[maybe_unused]] uint32_t arch, int16_t& rule, int6
 
 inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t num_sms, int64_t quant_type) {
   [[maybe_unused]] const int64_t blocks_64 = ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
-  [[maybe_unused]] const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
-  [[maybe_unused]] const int64_t cost_input = M * K / 1024;
-  [[maybe_unused]] const int64_t cost_output = M * N / 1024;
-  [[maybe_unused]] const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
-  [[maybe_unused]] const int64_t cost_steps = ((K + 63) / 64);
-  [[maybe_unused]] const int64_t cost_nf4_d8_k3_c1 = 2664000 + 204700 * cost_rounds_8x16_132 + 1046 * cost_input + 19430 * cost_output + 13 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_8x16_66 = cost_last_8x16 / 66;
-  [[maybe_unused]] const int64_t cost_nf4_d8_k3_c2 = 2580000 + 10380 * cost_steps + 5472 * cost_tiles_8x16 + 6 * cost_tiles_8x16 * cost_steps + 60570 * cost_rounds_8x16_66 + 3906 * cost_input + 15110 * cost_output + 3 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_nf4_d8_k4_c1 = 2724000 + 412000 * cost_rounds_8x16_132 + 32770 * cost_input + 8379 * cost_output + 8 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_nf4_d8_k4_c2 = 2569000 + 7975 * cost_steps + 8418 * cost_tiles_8x16 + 31 * cost_tiles_8x16 * cost_steps + 1983 * cost_input + 4729 * cost_output;
-  [[maybe_unused]] const int64_t cost_nf4_d8_k8_c1 = 4034000 + 5289 * cost_tiles_8x16 + 30 * cost_tiles_8x16 * cost_steps + 143100 * cost_rounds_8x16_132 + 11370 * cost_input + 11020 * cost_output + 1 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_nf4_d8_k8_c2 = 5096000 + 4595 * cost_tiles_8x16 + 659400 * cost_rounds_8x16_66 + 2208 * cost_rounds_8x16_66 * cost_steps + 12190 * cost_input;
-  [[maybe_unused]] const int64_t cost_nf4_d8_k14_c2 = 6046000 + 209 * cost_steps + 1190000 * cost_rounds_8x16_66 + 5331 * cost_rounds_8x16_66 * cost_steps + 15150 * cost_input + 13920 * cost_output + 2 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_8x16_33 = cost_last_8x16 / 33;
-  [[maybe_unused]] const int64_t cost_nf4_d8_k14_c4 = 6099000 + 53100 * cost_tiles_8x16 + 15 * cost_tiles_8x16 * cost_steps + 129 * cost_rounds_8x16_33 * cost_steps + 15700 * cost_input + 1 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_16x16 = ((M + 15) / 16) * ((N + 15) / 16);
-  [[maybe_unused]] const int64_t cost_last_16x16 = cost_tiles_16x16 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_16x16_66 = cost_last_16x16 / 66;
-  [[maybe_unused]] const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
-  [[maybe_unused]] const int64_t cost_nf4_d16_k2_c2 = 2621000 + 3769 * cost_tiles_16x16 + 34 * cost_tiles_16x16 * cost_steps + 5566 * cost_rounds_16x16_66 * cost_steps + 14310 * cost_input + 3741 * cost_output + 2 * cost_outside_16x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
-  [[maybe_unused]] const int64_t cost_nf4_d16_k3_c1 = 2860000 + 589400 * cost_rounds_16x16_132 + 29100 * cost_input;
-  [[maybe_unused]] const int64_t cost_nf4_d16_k3_c2 = 2372000 + 15450 * cost_steps + 7425 * cost_tiles_16x16 + 38 * cost_tiles_16x16 * cost_steps + 21790 * cost_rounds_16x16_66 + 17110 * cost_input;
-  [[maybe_unused]] const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
-  [[maybe_unused]] const int64_t cost_nf4_d16_k7_c4 = 5641000 + 21650 * cost_tiles_16x16 + 10 * cost_tiles_16x16 * cost_steps + 442 * cost_rounds_16x16_33 * cost_steps + 8213 * cost_input + 31840 * cost_output + 4 * cost_outside_16x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_16x16_16 = cost_last_16x16 / 16;
-  [[maybe_unused]] const int64_t cost_nf4_d16_k7_c8 = 6248000 + 9879 * cost_tiles_16x16 + 803400 * cost_rounds_16x16_16 + 65 * cost_rounds_16x16_16 * cost_steps + 14310 * cost_input + 1 * cost_outside_16x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_nf4_d16_k8_c1 = 3727000 + 5785 * cost_steps + 8504 * cost_tiles_16x16 + 20 * cost_tiles_16x16 * cost_steps + 24010 * cost_input + 3046 * cost_output;
-  [[maybe_unused]] const int64_t cost_nf4_d16_k8_c2 = 4024000 + 16740 * cost_tiles_16x16 + 33 * cost_tiles_16x16 * cost_steps + 219 * cost_rounds_16x16_66 * cost_steps + 17030 * cost_input + 6285 * cost_output;
   [[maybe_unused]] const bool measured_sizes = num_sms == 132 && K % 64 == 0 && blocksize != 32 && dtype != 2 /* f32 */ && M <= 4096 && N >= 896 && N <= 128256 && K >= 896 && K <= 28672 && quant_type != 2 /* e2m1 */;
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_decode_nf4_1 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_decode_nf4_2 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_decode_nf4_3 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_decode_nf4_4 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_decode_nf4_5 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_decode_nf4_6 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_decode_nf4_7 = (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_decode_nf4_8 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_decode_nf4_9 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_decode_nf4_10 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_decode_nf4_11 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_decode_nf4_12 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_decode_nf4_13 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c1_decode_nf4_14 = (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_decode_nf4_2 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_decode_nf4_3 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_decode_nf4_4 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_decode_nf4_5 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_decode_nf4_6 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_decode_nf4_7 = (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_decode_nf4_8 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_decode_nf4_9 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_decode_nf4_10 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_decode_nf4_11 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_decode_nf4_12 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_decode_nf4_13 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k3_c2_decode_nf4_14 = (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_decode_nf4_3 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_decode_nf4_4 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_decode_nf4_5 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_decode_nf4_6 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_decode_nf4_7 = (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_decode_nf4_8 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_decode_nf4_9 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_decode_nf4_10 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_decode_nf4_11 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_decode_nf4_12 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_decode_nf4_13 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c1_decode_nf4_14 = (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_decode_nf4_4 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_decode_nf4_5 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_decode_nf4_6 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_decode_nf4_7 = (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_decode_nf4_8 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_decode_nf4_9 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_decode_nf4_10 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_decode_nf4_11 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_decode_nf4_12 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_decode_nf4_13 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k4_c2_decode_nf4_14 = (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_decode_nf4_5 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_decode_nf4_6 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_decode_nf4_7 = (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_decode_nf4_8 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_decode_nf4_9 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_decode_nf4_10 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_decode_nf4_11 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_decode_nf4_12 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_decode_nf4_13 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c1_decode_nf4_14 = (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_decode_nf4_6 = (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_decode_nf4_7 = (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_decode_nf4_8 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_decode_nf4_9 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_decode_nf4_10 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_decode_nf4_11 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_decode_nf4_12 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_decode_nf4_13 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k8_c2_decode_nf4_14 = (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_decode_nf4_7 = (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_decode_nf4_8 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_decode_nf4_9 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_decode_nf4_10 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_decode_nf4_11 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_decode_nf4_12 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_decode_nf4_13 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c2_decode_nf4_14 = (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c4_decode_nf4_8 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c4_decode_nf4_9 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c4_decode_nf4_10 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c4_decode_nf4_11 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c4_decode_nf4_12 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c4_decode_nf4_13 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d8_k14_c4_decode_nf4_14 = (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d16_k2_c2_decode_nf4_9 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536);
-  [[maybe_unused]] const bool cost_nf4_d16_k2_c2_decode_nf4_10 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d16_k2_c2_decode_nf4_11 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d16_k2_c2_decode_nf4_12 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d16_k2_c2_decode_nf4_13 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d16_k2_c2_decode_nf4_14 = (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c1_decode_nf4_10 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c1_decode_nf4_11 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c1_decode_nf4_12 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c1_decode_nf4_13 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c1_decode_nf4_14 = (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c2_decode_nf4_11 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c2_decode_nf4_12 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c2_decode_nf4_13 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d16_k3_c2_decode_nf4_14 = (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d16_k7_c4_decode_nf4_12 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16);
-  [[maybe_unused]] const bool cost_nf4_d16_k7_c4_decode_nf4_13 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d16_k7_c4_decode_nf4_14 = (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d16_k7_c8_decode_nf4_13 = (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096);
-  [[maybe_unused]] const bool cost_nf4_d16_k7_c8_decode_nf4_14 = (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
-  [[maybe_unused]] const bool cost_nf4_d16_k8_c1_decode_nf4_14 = (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192);
   // measured: sm90
   if ((arch & 0x10u) != 0) {
-    if (measured_sizes && M <= 8 && K <= 1536 && cost_nf4_d8_k3_c1_decode_nf4_1 && cost_nf4_d8_k3_c1_decode_nf4_2 && cost_nf4_d8_k3_c1_decode_nf4_3 && cost_nf4_d8_k3_c1_decode_nf4_4 && cost_nf4_d8_k3_c1_decode_nf4_5 && cost_nf4_d8_k3_c1_decode_nf4_6 && cost_nf4_d8_k3_c1_decode_nf4_7 && cost_nf4_d8_k3_c1_decode_nf4_8 && cost_nf4_d8_k3_c1_decode_nf4_9 && cost_nf4_d8_k3_c1_decode_nf4_10 && cost_nf4_d8_k3_c1_decode_nf4_11 && cost_nf4_d8_k3_c1_decode_nf4_12 && cost_nf4_d8_k3_c1_decode_nf4_13 && cost_nf4_d8_k3_c1_decode_nf4_14) {  // decode-nf4-d8-k3-c1
-      rule = 158;
-      return 15;
-    }
-    if (measured_sizes && M <= 8 && K <= 3072 && cost_nf4_d8_k3_c2_decode_nf4_2 && cost_nf4_d8_k3_c2_decode_nf4_3 && cost_nf4_d8_k3_c2_decode_nf4_4 && cost_nf4_d8_k3_c2_decode_nf4_5 && cost_nf4_d8_k3_c2_decode_nf4_6 && cost_nf4_d8_k3_c2_decode_nf4_7 && cost_nf4_d8_k3_c2_decode_nf4_8 && cost_nf4_d8_k3_c2_decode_nf4_9 && cost_nf4_d8_k3_c2_decode_nf4_10 && cost_nf4_d8_k3_c2_decode_nf4_11 && cost_nf4_d8_k3_c2_decode_nf4_12 && cost_nf4_d8_k3_c2_decode_nf4_13 && cost_nf4_d8_k3_c2_decode_nf4_14) {  // decode-nf4-d8-k3-c2
-      rule = 159;
-      return 16;
-    }
-    if (measured_sizes && M <= 8 && K <= 2048 && cost_nf4_d8_k4_c1_decode_nf4_3 && cost_nf4_d8_k4_c1_decode_nf4_4 && cost_nf4_d8_k4_c1_decode_nf4_5 && cost_nf4_d8_k4_c1_decode_nf4_6 && cost_nf4_d8_k4_c1_decode_nf4_7 && cost_nf4_d8_k4_c1_decode_nf4_8 && cost_nf4_d8_k4_c1_decode_nf4_9 && cost_nf4_d8_k4_c1_decode_nf4_10 && cost_nf4_d8_k4_c1_decode_nf4_11 && cost_nf4_d8_k4_c1_decode_nf4_12 && cost_nf4_d8_k4_c1_decode_nf4_13 && cost_nf4_d8_k4_c1_decode_nf4_14) {  // decode-nf4-d8-k4-c1
-      rule = 160;
-      return 17;
-    }
-    if (measured_sizes && M <= 8 && K <= 4096 && cost_nf4_d8_k4_c2_decode_nf4_4 && cost_nf4_d8_k4_c2_decode_nf4_5 && cost_nf4_d8_k4_c2_decode_nf4_6 && cost_nf4_d8_k4_c2_decode_nf4_7 && cost_nf4_d8_k4_c2_decode_nf4_8 && cost_nf4_d8_k4_c2_decode_nf4_9 && cost_nf4_d8_k4_c2_decode_nf4_10 && cost_nf4_d8_k4_c2_decode_nf4_11 && cost_nf4_d8_k4_c2_decode_nf4_12 && cost_nf4_d8_k4_c2_decode_nf4_13 && cost_nf4_d8_k4_c2_decode_nf4_14) {  // decode-nf4-d8-k4-c2
-      rule = 161;
-      return 18;
-    }
-    if (measured_sizes && M <= 8 && K <= 4096 && cost_nf4_d8_k8_c1_decode_nf4_5 && cost_nf4_d8_k8_c1_decode_nf4_6 && cost_nf4_d8_k8_c1_decode_nf4_7 && cost_nf4_d8_k8_c1_decode_nf4_8 && cost_nf4_d8_k8_c1_decode_nf4_9 && cost_nf4_d8_k8_c1_decode_nf4_10 && cost_nf4_d8_k8_c1_decode_nf4_11 && cost_nf4_d8_k8_c1_decode_nf4_12 && cost_nf4_d8_k8_c1_decode_nf4_13 && cost_nf4_d8_k8_c1_decode_nf4_14) {  // decode-nf4-d8-k8-c1
-      rule = 162;
-      return 19;
-    }
-    if (measured_sizes && M <= 8 && K <= 8192 && cost_nf4_d8_k8_c2_decode_nf4_6 && cost_nf4_d8_k8_c2_decode_nf4_7 && cost_nf4_d8_k8_c2_decode_nf4_8 && cost_nf4_d8_k8_c2_decode_nf4_9 && cost_nf4_d8_k8_c2_decode_nf4_10 && cost_nf4_d8_k8_c2_decode_nf4_11 && cost_nf4_d8_k8_c2_decode_nf4_12 && cost_nf4_d8_k8_c2_decode_nf4_13 && cost_nf4_d8_k8_c2_decode_nf4_14) {  // decode-nf4-d8-k8-c2
-      rule = 163;
-      return 20;
-    }
-    if (measured_sizes && M <= 8 && K <= 14336 && cost_nf4_d8_k14_c2_decode_nf4_7 && cost_nf4_d8_k14_c2_decode_nf4_8 && cost_nf4_d8_k14_c2_decode_nf4_9 && cost_nf4_d8_k14_c2_decode_nf4_10 && cost_nf4_d8_k14_c2_decode_nf4_11 && cost_nf4_d8_k14_c2_decode_nf4_12 && cost_nf4_d8_k14_c2_decode_nf4_13 && cost_nf4_d8_k14_c2_decode_nf4_14) {  // decode-nf4-d8-k14-c2
-      rule = 164;
-      return 21;
-    }
-    if (measured_sizes && M <= 8 && cost_nf4_d8_k14_c4_decode_nf4_8 && cost_nf4_d8_k14_c4_decode_nf4_9 && cost_nf4_d8_k14_c4_decode_nf4_10 && cost_nf4_d8_k14_c4_decode_nf4_11 && cost_nf4_d8_k14_c4_decode_nf4_12 && cost_nf4_d8_k14_c4_decode_nf4_13 && cost_nf4_d8_k14_c4_decode_nf4_14) {  // decode-nf4-d8-k14-c4
-      rule = 165;
-      return 22;
-    }
-    if (measured_sizes && M <= 16 && K <= 2048 && cost_nf4_d16_k2_c2_decode_nf4_9 && cost_nf4_d16_k2_c2_decode_nf4_10 && cost_nf4_d16_k2_c2_decode_nf4_11 && cost_nf4_d16_k2_c2_decode_nf4_12 && cost_nf4_d16_k2_c2_decode_nf4_13 && cost_nf4_d16_k2_c2_decode_nf4_14) {  // decode-nf4-d16-k2-c2
-      rule = 166;
-      return 23;
-    }
-    if (measured_sizes && M <= 16 && K <= 1536 && cost_nf4_d16_k3_c1_decode_nf4_10 && cost_nf4_d16_k3_c1_decode_nf4_11 && cost_nf4_d16_k3_c1_decode_nf4_12 && cost_nf4_d16_k3_c1_decode_nf4_13 && cost_nf4_d16_k3_c1_decode_nf4_14) {  // decode-nf4-d16-k3-c1
-      rule = 167;
-      return 24;
-    }
-    if (measured_sizes && M <= 16 && K <= 3072 && cost_nf4_d16_k3_c2_decode_nf4_11 && cost_nf4_d16_k3_c2_decode_nf4_12 && cost_nf4_d16_k3_c2_decode_nf4_13 && cost_nf4_d16_k3_c2_decode_nf4_14) {  // decode-nf4-d16-k3-c2
-      rule = 168;
-      return 25;
-    }
-    if (measured_sizes && M <= 16 && K <= 14336 && cost_nf4_d16_k7_c4_decode_nf4_12 && cost_nf4_d16_k7_c4_decode_nf4_13 && cost_nf4_d16_k7_c4_decode_nf4_14) {  // decode-nf4-d16-k7-c4
-      rule = 169;
-      return 27;
-    }
-    if (measured_sizes && M <= 16 && cost_nf4_d16_k7_c8_decode_nf4_13 && cost_nf4_d16_k7_c8_decode_nf4_14) {  // decode-nf4-d16-k7-c8
-      rule = 170;
-      return 28;
-    }
-    if (measured_sizes && M <= 16 && K <= 4096 && cost_nf4_d16_k8_c1_decode_nf4_14) {  // decode-nf4-d16-k8-c1
-      rule = 171;
-      return 29;
-    }
-    if (measured_sizes && M <= 16 && K <= 8192) {  // decode-nf4-d16-k8-c2
-      rule = 172;
-      return 30;
+    if (measured_sizes) {
+      const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_nf4_d8_k3_c1 = 2664000 + 204700 * cost_rounds_8x16_132 + 1046 * cost_input + 19430 * cost_output + 13 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_rounds_8x16_66 = cost_last_8x16 / 66;
+      const int64_t cost_nf4_d8_k3_c2 = 2580000 + 10380 * cost_steps + 5472 * cost_tiles_8x16 + 6 * cost_tiles_8x16 * cost_steps + 60570 * cost_rounds_8x16_66 + 3906 * cost_input + 15110 * cost_output + 3 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_d8_k4_c1 = 2724000 + 412000 * cost_rounds_8x16_132 + 32770 * cost_input + 8379 * cost_output + 8 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_d8_k4_c2 = 2569000 + 7975 * cost_steps + 8418 * cost_tiles_8x16 + 31 * cost_tiles_8x16 * cost_steps + 1983 * cost_input + 4729 * cost_output;
+      const int64_t cost_nf4_d8_k8_c1 = 4034000 + 5289 * cost_tiles_8x16 + 30 * cost_tiles_8x16 * cost_steps + 143100 * cost_rounds_8x16_132 + 11370 * cost_input + 11020 * cost_output + 1 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_d8_k8_c2 = 5096000 + 4595 * cost_tiles_8x16 + 659400 * cost_rounds_8x16_66 + 2208 * cost_rounds_8x16_66 * cost_steps + 12190 * cost_input;
+      const int64_t cost_nf4_d8_k14_c2 = 6046000 + 209 * cost_steps + 1190000 * cost_rounds_8x16_66 + 5331 * cost_rounds_8x16_66 * cost_steps + 15150 * cost_input + 13920 * cost_output + 2 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_rounds_8x16_33 = cost_last_8x16 / 33;
+      const int64_t cost_nf4_d8_k14_c4 = 6099000 + 53100 * cost_tiles_8x16 + 15 * cost_tiles_8x16 * cost_steps + 129 * cost_rounds_8x16_33 * cost_steps + 15700 * cost_input + 1 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_tiles_16x16 = ((M + 15) / 16) * ((N + 15) / 16);
+      const int64_t cost_last_16x16 = cost_tiles_16x16 + -1;
+      const int64_t cost_rounds_16x16_66 = cost_last_16x16 / 66;
+      const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
+      const int64_t cost_nf4_d16_k2_c2 = 2621000 + 3769 * cost_tiles_16x16 + 34 * cost_tiles_16x16 * cost_steps + 5566 * cost_rounds_16x16_66 * cost_steps + 14310 * cost_input + 3741 * cost_output + 2 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
+      const int64_t cost_nf4_d16_k3_c1 = 2860000 + 589400 * cost_rounds_16x16_132 + 29100 * cost_input;
+      const int64_t cost_nf4_d16_k3_c2 = 2372000 + 15450 * cost_steps + 7425 * cost_tiles_16x16 + 38 * cost_tiles_16x16 * cost_steps + 21790 * cost_rounds_16x16_66 + 17110 * cost_input;
+      const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
+      const int64_t cost_nf4_d16_k7_c4 = 5641000 + 21650 * cost_tiles_16x16 + 10 * cost_tiles_16x16 * cost_steps + 442 * cost_rounds_16x16_33 * cost_steps + 8213 * cost_input + 31840 * cost_output + 4 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_rounds_16x16_16 = cost_last_16x16 / 16;
+      const int64_t cost_nf4_d16_k7_c8 = 6248000 + 9879 * cost_tiles_16x16 + 803400 * cost_rounds_16x16_16 + 65 * cost_rounds_16x16_16 * cost_steps + 14310 * cost_input + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_d16_k8_c1 = 3727000 + 5785 * cost_steps + 8504 * cost_tiles_16x16 + 20 * cost_tiles_16x16 * cost_steps + 24010 * cost_input + 3046 * cost_output;
+      const int64_t cost_nf4_d16_k8_c2 = 4024000 + 16740 * cost_tiles_16x16 + 33 * cost_tiles_16x16 * cost_steps + 219 * cost_rounds_16x16_66 * cost_steps + 17030 * cost_input + 6285 * cost_output;
+      if (M <= 8 && K <= 1536 && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k3-c1
+        rule = 158;
+        return 15;
+      }
+      if (M <= 8 && K <= 3072 && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k3-c2
+        rule = 159;
+        return 16;
+      }
+      if (M <= 8 && K <= 2048 && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k4-c1
+        rule = 160;
+        return 17;
+      }
+      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k4-c2
+        rule = 161;
+        return 18;
+      }
+      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k8-c1
+        rule = 162;
+        return 19;
+      }
+      if (M <= 8 && K <= 8192 && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k8-c2
+        rule = 163;
+        return 20;
+      }
+      if (M <= 8 && K <= 14336 && (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k14-c2
+        rule = 164;
+        return 21;
+      }
+      if (M <= 8 && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k14-c4
+        rule = 165;
+        return 22;
+      }
+      if (M <= 16 && K <= 2048 && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k2-c2
+        rule = 166;
+        return 23;
+      }
+      if (M <= 16 && K <= 1536 && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k3-c1
+        rule = 167;
+        return 24;
+      }
+      if (M <= 16 && K <= 3072 && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k3-c2
+        rule = 168;
+        return 25;
+      }
+      if (M <= 16 && K <= 14336 && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k7-c4
+        rule = 169;
+        return 27;
+      }
+      if (M <= 16 && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k7-c8
+        rule = 170;
+        return 28;
+      }
+      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k8-c1
+        rule = 171;
+        return 29;
+      }
+      if (M <= 16 && K <= 8192) {  // decode-nf4-d16-k8-c2
+        rule = 172;
+        return 30;
+      }
     }
   }
   // decode: sm90
@@ -1894,182 +1688,184 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
   [[maybe_unused]] const int64_t tiles_128x192 = ((M + 127) / 128) * blocks_192;
   [[maybe_unused]] const int64_t tiles_192 = ((M + 191) / 192) * blocks_128;
   [[maybe_unused]] const int64_t tiles_256 = ((M + 255) / 256) * blocks_128;
-  [[maybe_unused]] const int64_t cost_steps = ((K + 63) / 64);
-  [[maybe_unused]] const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-  [[maybe_unused]] const int64_t cost_shares_192x128_66 = cost_last_192x128 / 66;
-  [[maybe_unused]] const int64_t cost_weight = N * K / 1024;
-  [[maybe_unused]] const int64_t cost_input = M * K / 1024;
-  [[maybe_unused]] const int64_t cost_outside_192x128 = M * 191 % 192 * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_nf4_w192x128_64_s2 = 5782000 + 193900 * cost_steps + 1040 * cost_tiles_192x128 * cost_steps + 2427000 * cost_rounds_192x128_132 + 74060 * cost_rounds_192x128_132 * cost_steps + 144300 * cost_shares_192x128_66 * cost_steps + 33 * cost_weight + 233 * cost_input + 4 * cost_outside_192x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
-  [[maybe_unused]] const int64_t cost_shares_256x128_66 = cost_last_256x128 / 66;
-  [[maybe_unused]] const int64_t cost_nf4_w256x128_64_s2 = 6119000 + 268600 * cost_steps + 1008 * cost_tiles_256x128 * cost_steps + 2752000 * cost_rounds_256x128_132 + 77270 * cost_rounds_256x128_132 * cost_steps + 226700 * cost_shares_256x128_66 * cost_steps + 57 * cost_weight + 311 * cost_input;
-  [[maybe_unused]] const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_32x64_252 = cost_last_32x64 / 252;
-  [[maybe_unused]] const int64_t cost_late_32x64_252_63 = cost_last_32x64 + 189;
-  [[maybe_unused]] const int64_t cost_late_32x64_252_63_wholes = cost_late_32x64_252_63 / 252;
-  [[maybe_unused]] const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_nf4_w32x64_128_s4 = 3477000 + 47060 * cost_steps + 2307 * cost_tiles_32x64 + 487 * cost_tiles_32x64 * cost_steps + 962200 * cost_rounds_32x64_252 + 33050 * cost_rounds_32x64_252 * cost_steps + 112300 * cost_late_32x64_252_63_wholes * cost_steps + 30 * cost_weight + 1239 * cost_input + 2 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_32x128 = cost_tiles_32x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_32x128_132 = cost_last_32x128 / 132;
-  [[maybe_unused]] const int64_t cost_output = M * N / 1024;
-  [[maybe_unused]] const int64_t cost_nf4_w32x128_128 = 2035000 + 252900 * cost_steps + 4710 * cost_tiles_32x128 + 87 * cost_tiles_32x128 * cost_steps + 1059000 * cost_rounds_32x128_132 + 232000 * cost_rounds_32x128_132 * cost_steps + 25 * cost_weight + 1560 * cost_output;
-  [[maybe_unused]] const int64_t cost_shares_32x128_66 = cost_last_32x128 / 66;
-  [[maybe_unused]] const int64_t cost_nf4_w32x128_128_s2 = 3262000 + 116200 * cost_steps + 2865 * cost_tiles_32x128 + 413 * cost_tiles_32x128 * cost_steps + 916700 * cost_rounds_32x128_132 + 18120 * cost_rounds_32x128_132 * cost_steps + 93390 * cost_shares_32x128_66 * cost_steps + 23 * cost_weight + 468 * cost_input + 796 * cost_output;
-  [[maybe_unused]] const int64_t cost_rounds_32x128_117 = cost_last_32x128 / 117;
-  [[maybe_unused]] const int64_t cost_late_32x128_117_39 = cost_last_32x128 + 78;
-  [[maybe_unused]] const int64_t cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 / 117;
-  [[maybe_unused]] const int64_t cost_shares_32x128_39 = cost_last_32x128 / 39;
-  [[maybe_unused]] const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_nf4_w32x128_128_s3 = 3335000 + 80260 * cost_steps + 5846 * cost_tiles_32x128 + 521 * cost_tiles_32x128 * cost_steps + 713700 * cost_rounds_32x128_117 + 62620 * cost_rounds_32x128_117 * cost_steps + 99760 * cost_late_32x128_117_39_wholes * cost_steps + 11120 * cost_shares_32x128_39 * cost_steps + 24 * cost_weight + 350 * cost_output + 1 * cost_outside_32x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_32x256 = ((M + 31) / 32) * ((N + 255) / 256);
-  [[maybe_unused]] const int64_t cost_last_32x256 = cost_tiles_32x256 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_32x256_132 = cost_last_32x256 / 132;
-  [[maybe_unused]] const int64_t cost_late_32x256_132_66 = cost_last_32x256 + 66;
-  [[maybe_unused]] const int64_t cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 / 132;
-  [[maybe_unused]] const int64_t cost_nf4_w32x256_128_s2 = 4123000 + 202600 * cost_steps + 4359 * cost_tiles_32x256 + 512 * cost_tiles_32x256 * cost_steps + 1568000 * cost_rounds_32x256_132 + 177200 * cost_rounds_32x256_132 * cost_steps + 157900 * cost_late_32x256_132_66_wholes * cost_steps + 37 * cost_weight + 192 * cost_input + 735 * cost_output;
-  [[maybe_unused]] const int64_t cost_rounds_32x256_110 = cost_last_32x256 / 110;
-  [[maybe_unused]] const int64_t cost_late_32x256_110_22 = cost_last_32x256 + 88;
-  [[maybe_unused]] const int64_t cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 / 110;
-  [[maybe_unused]] const int64_t cost_nf4_w32x256_128_s5 = 4645000 + 80250 * cost_steps + 711 * cost_tiles_32x256 * cost_steps + 1143000 * cost_rounds_32x256_110 + 74910 * cost_rounds_32x256_110 * cost_steps + 251400 * cost_late_32x256_110_22_wholes * cost_steps + 45 * cost_weight + 699 * cost_input + 1558 * cost_output;
-  [[maybe_unused]] const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_64x64_252 = cost_last_64x64 / 252;
-  [[maybe_unused]] const int64_t cost_late_64x64_252_63 = cost_last_64x64 + 189;
-  [[maybe_unused]] const int64_t cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 / 252;
-  [[maybe_unused]] const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_nf4_w64x64_128_s4 = 3804000 + 47050 * cost_steps + 3157 * cost_tiles_64x64 + 706 * cost_tiles_64x64 * cost_steps + 1725000 * cost_rounds_64x64_252 + 26810 * cost_rounds_64x64_252 * cost_steps + 124900 * cost_late_64x64_252_63_wholes * cost_steps + 31 * cost_weight + 832 * cost_input + 8 * cost_outside_64x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
-  [[maybe_unused]] const int64_t cost_shares_64x128_66 = cost_last_64x128 / 66;
-  [[maybe_unused]] const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_nf4_w64x128_128_s2 = 3582000 + 133100 * cost_steps + 1577 * cost_tiles_64x128 + 669 * cost_tiles_64x128 * cost_steps + 883800 * cost_rounds_64x128_132 + 27270 * cost_rounds_64x128_132 * cost_steps + 98140 * cost_shares_64x128_66 * cost_steps + 9 * cost_weight + 924 * cost_output + 1 * cost_outside_64x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_64x128_117 = cost_last_64x128 / 117;
-  [[maybe_unused]] const int64_t cost_late_64x128_117_39 = cost_last_64x128 + 78;
-  [[maybe_unused]] const int64_t cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 / 117;
-  [[maybe_unused]] const int64_t cost_shares_64x128_39 = cost_last_64x128 / 39;
-  [[maybe_unused]] const int64_t cost_nf4_w64x128_128_s3 = 3901000 + 88010 * cost_steps + 881 * cost_tiles_64x128 * cost_steps + 2198000 * cost_rounds_64x128_117 + 59510 * cost_rounds_64x128_117 * cost_steps + 119400 * cost_late_64x128_117_39_wholes * cost_steps + 10520 * cost_shares_64x128_39 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_64x192 = ((M + 63) / 64) * ((N + 191) / 192);
-  [[maybe_unused]] const int64_t cost_last_64x192 = cost_tiles_64x192 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_64x192_132 = cost_last_64x192 / 132;
-  [[maybe_unused]] const int64_t cost_shares_64x192_66 = cost_last_64x192 / 66;
-  [[maybe_unused]] const int64_t cost_nf4_w64x192_128_s2 = 4306000 + 181900 * cost_steps + 8131 * cost_tiles_64x192 + 705 * cost_tiles_64x192 * cost_steps + 693000 * cost_rounds_64x192_132 + 58440 * cost_rounds_64x192_132 * cost_steps + 134400 * cost_shares_64x192_66 * cost_steps + 13 * cost_weight + 132 * cost_input;
-  [[maybe_unused]] const int64_t cost_rounds_64x192_120 = cost_last_64x192 / 120;
-  [[maybe_unused]] const int64_t cost_late_64x192_120_30 = cost_last_64x192 + 90;
-  [[maybe_unused]] const int64_t cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 / 120;
-  [[maybe_unused]] const int64_t cost_nf4_w64x192_128_s4 = 4209000 + 98710 * cost_steps + 5762 * cost_tiles_64x192 + 736 * cost_tiles_64x192 * cost_steps + 329100 * cost_rounds_64x192_120 + 117900 * cost_rounds_64x192_120 * cost_steps + 226300 * cost_late_64x192_120_30_wholes * cost_steps + 1 * cost_weight + 447 * cost_input + 566 * cost_output;
-  [[maybe_unused]] const int64_t cost_tiles_64x256 = ((M + 63) / 64) * ((N + 255) / 256);
-  [[maybe_unused]] const int64_t cost_last_64x256 = cost_tiles_64x256 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_64x256_132 = cost_last_64x256 / 132;
-  [[maybe_unused]] const int64_t cost_nf4_w64x256_128 = 2707000 + 504100 * cost_steps + 11730 * cost_tiles_64x256 + 966300 * cost_rounds_64x256_132 + 482400 * cost_rounds_64x256_132 * cost_steps + 35 * cost_weight + 449 * cost_output;
-  [[maybe_unused]] const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
-  [[maybe_unused]] const int64_t cost_nf4_w128x128_128 = 2483000 + 400700 * cost_steps + 16970 * cost_tiles_128x128 + 409200 * cost_rounds_128x128_132 * cost_steps + 25 * cost_weight + 184 * cost_input;
-  [[maybe_unused]] const int64_t cost_late_128x128_132_66 = cost_last_128x128 + 66;
-  [[maybe_unused]] const int64_t cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 / 132;
-  [[maybe_unused]] const int64_t cost_nf4_w128x128_128_s2 = 5071000 + 175900 * cost_steps + 684 * cost_tiles_128x128 * cost_steps + 2104000 * cost_rounds_128x128_132 + 179600 * cost_rounds_128x128_132 * cost_steps + 145100 * cost_late_128x128_132_66_wholes * cost_steps + 23 * cost_weight + 154 * cost_input;
-  [[maybe_unused]] const int64_t cost_rounds_128x128_117 = cost_last_128x128 / 117;
-  [[maybe_unused]] const int64_t cost_late_128x128_117_39 = cost_last_128x128 + 78;
-  [[maybe_unused]] const int64_t cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 / 117;
-  [[maybe_unused]] const int64_t cost_nf4_w128x128_128_s3 = 5386000 + 116500 * cost_steps + 954 * cost_tiles_128x128 * cost_steps + 2558000 * cost_rounds_128x128_117 + 112000 * cost_rounds_128x128_117 * cost_steps + 183200 * cost_late_128x128_117_39_wholes * cost_steps + 17 * cost_weight + 130 * cost_input;
-  [[maybe_unused]] const int64_t cost_rounds_128x128_120 = cost_last_128x128 / 120;
-  [[maybe_unused]] const int64_t cost_late_128x128_120_30 = cost_last_128x128 + 90;
-  [[maybe_unused]] const int64_t cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 / 120;
-  [[maybe_unused]] const int64_t cost_shares_128x128_30 = cost_last_128x128 / 30;
-  [[maybe_unused]] const int64_t cost_nf4_w128x128_128_s4 = 4988000 + 88660 * cost_steps + 884 * cost_tiles_128x128 * cost_steps + 2428000 * cost_rounds_128x128_120 + 83040 * cost_rounds_128x128_120 * cost_steps + 208700 * cost_late_128x128_120_30_wholes * cost_steps + 1465 * cost_shares_128x128_30 * cost_steps + 22 * cost_weight + 266 * cost_input;
-  [[maybe_unused]] const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
-  [[maybe_unused]] const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
-  [[maybe_unused]] const int64_t cost_shares_128x192_66 = cost_last_128x192 / 66;
-  [[maybe_unused]] const int64_t cost_outside_128x192 = M * 127 % 128 * ((N + 191) / 192);
-  [[maybe_unused]] const int64_t cost_nf4_w128x192_128_s2 = 5698000 + 245900 * cost_steps + 840 * cost_tiles_128x192 * cost_steps + 2004000 * cost_rounds_128x192_132 + 76790 * cost_rounds_128x192_132 * cost_steps + 194400 * cost_shares_128x192_66 * cost_steps + 14 * cost_weight + 211 * cost_input + 1 * cost_outside_128x192 * cost_steps;
   [[maybe_unused]] const bool measured_sizes = num_sms == 132 && K % 64 == 0 && blocksize != 32 && dtype != 2 /* f32 */ && M <= 4096 && N >= 896 && N <= 128256 && K >= 896 && K <= 28672;
   [[maybe_unused]] const bool quarter_wave = blocks_128 * 16 <= num_sms * 3;
   // measured: sm90
   if ((arch & 0x10u) != 0) {
-    if (measured_sizes && cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w192x128-64-s2
-      rule = 189;
-      return 31;
-    }
-    if (measured_sizes && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w256x128-64-s2
-      rule = 190;
-      return 32;
-    }
-    if (measured_sizes && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x64-128-s4
-      rule = 191;
-      return 33;
-    }
-    if (measured_sizes && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x128-128
-      rule = 192;
-      return 34;
-    }
-    if (measured_sizes && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x128-128-s2
-      rule = 193;
-      return 35;
-    }
-    if (measured_sizes && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x128-128-s3
-      rule = 194;
-      return 36;
-    }
-    if (measured_sizes && cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x256-128-s2
-      rule = 195;
-      return 37;
-    }
-    if (measured_sizes && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x256-128-s5
-      rule = 196;
-      return 38;
-    }
-    if (measured_sizes && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x64-128-s4
-      rule = 197;
-      return 39;
-    }
-    if (measured_sizes && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x128-128-s2
-      rule = 198;
-      return 40;
-    }
-    if (measured_sizes && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x128-128-s3
-      rule = 199;
-      return 41;
-    }
-    if (measured_sizes && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x192-128-s2
-      rule = 200;
-      return 42;
-    }
-    if (measured_sizes && cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x192-128-s4
-      rule = 201;
-      return 43;
-    }
-    if (measured_sizes && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x256-128
-      rule = 202;
-      return 44;
-    }
-    if (measured_sizes && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w128x128-128
-      rule = 203;
-      return 45;
-    }
-    if (measured_sizes && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w128x128-128-s2
-      rule = 204;
-      return 46;
-    }
-    if (measured_sizes && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w128x128-128-s3
-      rule = 205;
-      return 47;
-    }
-    if (measured_sizes && cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w128x128-128-s4
-      rule = 206;
-      return 48;
-    }
-    if (measured_sizes) {  // wgmma-nf4-w128x192-128-s2
-      rule = 207;
-      return 50;
+    if (measured_sizes) {
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
+      const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
+      const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
+      const int64_t cost_shares_192x128_66 = cost_last_192x128 / 66;
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_outside_192x128 = M * 191 % 192 * ((N + 127) / 128);
+      const int64_t cost_nf4_w192x128_64_s2 = 5782000 + 193900 * cost_steps + 1040 * cost_tiles_192x128 * cost_steps + 2427000 * cost_rounds_192x128_132 + 74060 * cost_rounds_192x128_132 * cost_steps + 144300 * cost_shares_192x128_66 * cost_steps + 33 * cost_weight + 233 * cost_input + 4 * cost_outside_192x128 * cost_steps;
+      const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
+      const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
+      const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
+      const int64_t cost_shares_256x128_66 = cost_last_256x128 / 66;
+      const int64_t cost_nf4_w256x128_64_s2 = 6119000 + 268600 * cost_steps + 1008 * cost_tiles_256x128 * cost_steps + 2752000 * cost_rounds_256x128_132 + 77270 * cost_rounds_256x128_132 * cost_steps + 226700 * cost_shares_256x128_66 * cost_steps + 57 * cost_weight + 311 * cost_input;
+      const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+      const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_252 = cost_last_32x64 / 252;
+      const int64_t cost_late_32x64_252_63 = cost_last_32x64 + 189;
+      const int64_t cost_late_32x64_252_63_wholes = cost_late_32x64_252_63 / 252;
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_nf4_w32x64_128_s4 = 3477000 + 47060 * cost_steps + 2307 * cost_tiles_32x64 + 487 * cost_tiles_32x64 * cost_steps + 962200 * cost_rounds_32x64_252 + 33050 * cost_rounds_32x64_252 * cost_steps + 112300 * cost_late_32x64_252_63_wholes * cost_steps + 30 * cost_weight + 1239 * cost_input + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
+      const int64_t cost_last_32x128 = cost_tiles_32x128 + -1;
+      const int64_t cost_rounds_32x128_132 = cost_last_32x128 / 132;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_nf4_w32x128_128 = 2035000 + 252900 * cost_steps + 4710 * cost_tiles_32x128 + 87 * cost_tiles_32x128 * cost_steps + 1059000 * cost_rounds_32x128_132 + 232000 * cost_rounds_32x128_132 * cost_steps + 25 * cost_weight + 1560 * cost_output;
+      const int64_t cost_shares_32x128_66 = cost_last_32x128 / 66;
+      const int64_t cost_nf4_w32x128_128_s2 = 3262000 + 116200 * cost_steps + 2865 * cost_tiles_32x128 + 413 * cost_tiles_32x128 * cost_steps + 916700 * cost_rounds_32x128_132 + 18120 * cost_rounds_32x128_132 * cost_steps + 93390 * cost_shares_32x128_66 * cost_steps + 23 * cost_weight + 468 * cost_input + 796 * cost_output;
+      const int64_t cost_rounds_32x128_117 = cost_last_32x128 / 117;
+      const int64_t cost_late_32x128_117_39 = cost_last_32x128 + 78;
+      const int64_t cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 / 117;
+      const int64_t cost_shares_32x128_39 = cost_last_32x128 / 39;
+      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
+      const int64_t cost_nf4_w32x128_128_s3 = 3335000 + 80260 * cost_steps + 5846 * cost_tiles_32x128 + 521 * cost_tiles_32x128 * cost_steps + 713700 * cost_rounds_32x128_117 + 62620 * cost_rounds_32x128_117 * cost_steps + 99760 * cost_late_32x128_117_39_wholes * cost_steps + 11120 * cost_shares_32x128_39 * cost_steps + 24 * cost_weight + 350 * cost_output + 1 * cost_outside_32x128 * cost_steps;
+      const int64_t cost_tiles_32x256 = ((M + 31) / 32) * ((N + 255) / 256);
+      const int64_t cost_last_32x256 = cost_tiles_32x256 + -1;
+      const int64_t cost_rounds_32x256_132 = cost_last_32x256 / 132;
+      const int64_t cost_late_32x256_132_66 = cost_last_32x256 + 66;
+      const int64_t cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 / 132;
+      const int64_t cost_nf4_w32x256_128_s2 = 4123000 + 202600 * cost_steps + 4359 * cost_tiles_32x256 + 512 * cost_tiles_32x256 * cost_steps + 1568000 * cost_rounds_32x256_132 + 177200 * cost_rounds_32x256_132 * cost_steps + 157900 * cost_late_32x256_132_66_wholes * cost_steps + 37 * cost_weight + 192 * cost_input + 735 * cost_output;
+      const int64_t cost_rounds_32x256_110 = cost_last_32x256 / 110;
+      const int64_t cost_late_32x256_110_22 = cost_last_32x256 + 88;
+      const int64_t cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 / 110;
+      const int64_t cost_nf4_w32x256_128_s5 = 4645000 + 80250 * cost_steps + 711 * cost_tiles_32x256 * cost_steps + 1143000 * cost_rounds_32x256_110 + 74910 * cost_rounds_32x256_110 * cost_steps + 251400 * cost_late_32x256_110_22_wholes * cost_steps + 45 * cost_weight + 699 * cost_input + 1558 * cost_output;
+      const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+      const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+      const int64_t cost_rounds_64x64_252 = cost_last_64x64 / 252;
+      const int64_t cost_late_64x64_252_63 = cost_last_64x64 + 189;
+      const int64_t cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 / 252;
+      const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
+      const int64_t cost_nf4_w64x64_128_s4 = 3804000 + 47050 * cost_steps + 3157 * cost_tiles_64x64 + 706 * cost_tiles_64x64 * cost_steps + 1725000 * cost_rounds_64x64_252 + 26810 * cost_rounds_64x64_252 * cost_steps + 124900 * cost_late_64x64_252_63_wholes * cost_steps + 31 * cost_weight + 832 * cost_input + 8 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
+      const int64_t cost_shares_64x128_66 = cost_last_64x128 / 66;
+      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
+      const int64_t cost_nf4_w64x128_128_s2 = 3582000 + 133100 * cost_steps + 1577 * cost_tiles_64x128 + 669 * cost_tiles_64x128 * cost_steps + 883800 * cost_rounds_64x128_132 + 27270 * cost_rounds_64x128_132 * cost_steps + 98140 * cost_shares_64x128_66 * cost_steps + 9 * cost_weight + 924 * cost_output + 1 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_rounds_64x128_117 = cost_last_64x128 / 117;
+      const int64_t cost_late_64x128_117_39 = cost_last_64x128 + 78;
+      const int64_t cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 / 117;
+      const int64_t cost_shares_64x128_39 = cost_last_64x128 / 39;
+      const int64_t cost_nf4_w64x128_128_s3 = 3901000 + 88010 * cost_steps + 881 * cost_tiles_64x128 * cost_steps + 2198000 * cost_rounds_64x128_117 + 59510 * cost_rounds_64x128_117 * cost_steps + 119400 * cost_late_64x128_117_39_wholes * cost_steps + 10520 * cost_shares_64x128_39 * cost_steps;
+      const int64_t cost_tiles_64x192 = ((M + 63) / 64) * ((N + 191) / 192);
+      const int64_t cost_last_64x192 = cost_tiles_64x192 + -1;
+      const int64_t cost_rounds_64x192_132 = cost_last_64x192 / 132;
+      const int64_t cost_shares_64x192_66 = cost_last_64x192 / 66;
+      const int64_t cost_nf4_w64x192_128_s2 = 4306000 + 181900 * cost_steps + 8131 * cost_tiles_64x192 + 705 * cost_tiles_64x192 * cost_steps + 693000 * cost_rounds_64x192_132 + 58440 * cost_rounds_64x192_132 * cost_steps + 134400 * cost_shares_64x192_66 * cost_steps + 13 * cost_weight + 132 * cost_input;
+      const int64_t cost_rounds_64x192_120 = cost_last_64x192 / 120;
+      const int64_t cost_late_64x192_120_30 = cost_last_64x192 + 90;
+      const int64_t cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 / 120;
+      const int64_t cost_nf4_w64x192_128_s4 = 4209000 + 98710 * cost_steps + 5762 * cost_tiles_64x192 + 736 * cost_tiles_64x192 * cost_steps + 329100 * cost_rounds_64x192_120 + 117900 * cost_rounds_64x192_120 * cost_steps + 226300 * cost_late_64x192_120_30_wholes * cost_steps + 1 * cost_weight + 447 * cost_input + 566 * cost_output;
+      const int64_t cost_tiles_64x256 = ((M + 63) / 64) * ((N + 255) / 256);
+      const int64_t cost_last_64x256 = cost_tiles_64x256 + -1;
+      const int64_t cost_rounds_64x256_132 = cost_last_64x256 / 132;
+      const int64_t cost_nf4_w64x256_128 = 2707000 + 504100 * cost_steps + 11730 * cost_tiles_64x256 + 966300 * cost_rounds_64x256_132 + 482400 * cost_rounds_64x256_132 * cost_steps + 35 * cost_weight + 449 * cost_output;
+      const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
+      const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
+      const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
+      const int64_t cost_nf4_w128x128_128 = 2483000 + 400700 * cost_steps + 16970 * cost_tiles_128x128 + 409200 * cost_rounds_128x128_132 * cost_steps + 25 * cost_weight + 184 * cost_input;
+      const int64_t cost_late_128x128_132_66 = cost_last_128x128 + 66;
+      const int64_t cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 / 132;
+      const int64_t cost_nf4_w128x128_128_s2 = 5071000 + 175900 * cost_steps + 684 * cost_tiles_128x128 * cost_steps + 2104000 * cost_rounds_128x128_132 + 179600 * cost_rounds_128x128_132 * cost_steps + 145100 * cost_late_128x128_132_66_wholes * cost_steps + 23 * cost_weight + 154 * cost_input;
+      const int64_t cost_rounds_128x128_117 = cost_last_128x128 / 117;
+      const int64_t cost_late_128x128_117_39 = cost_last_128x128 + 78;
+      const int64_t cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 / 117;
+      const int64_t cost_nf4_w128x128_128_s3 = 5386000 + 116500 * cost_steps + 954 * cost_tiles_128x128 * cost_steps + 2558000 * cost_rounds_128x128_117 + 112000 * cost_rounds_128x128_117 * cost_steps + 183200 * cost_late_128x128_117_39_wholes * cost_steps + 17 * cost_weight + 130 * cost_input;
+      const int64_t cost_rounds_128x128_120 = cost_last_128x128 / 120;
+      const int64_t cost_late_128x128_120_30 = cost_last_128x128 + 90;
+      const int64_t cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 / 120;
+      const int64_t cost_shares_128x128_30 = cost_last_128x128 / 30;
+      const int64_t cost_nf4_w128x128_128_s4 = 4988000 + 88660 * cost_steps + 884 * cost_tiles_128x128 * cost_steps + 2428000 * cost_rounds_128x128_120 + 83040 * cost_rounds_128x128_120 * cost_steps + 208700 * cost_late_128x128_120_30_wholes * cost_steps + 1465 * cost_shares_128x128_30 * cost_steps + 22 * cost_weight + 266 * cost_input;
+      const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
+      const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
+      const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
+      const int64_t cost_shares_128x192_66 = cost_last_128x192 / 66;
+      const int64_t cost_outside_128x192 = M * 127 % 128 * ((N + 191) / 192);
+      const int64_t cost_nf4_w128x192_128_s2 = 5698000 + 245900 * cost_steps + 840 * cost_tiles_128x192 * cost_steps + 2004000 * cost_rounds_128x192_132 + 76790 * cost_rounds_128x192_132 * cost_steps + 194400 * cost_shares_128x192_66 * cost_steps + 14 * cost_weight + 211 * cost_input + 1 * cost_outside_128x192 * cost_steps;
+      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w192x128-64-s2
+        rule = 189;
+        return 31;
+      }
+      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w256x128-64-s2
+        rule = 190;
+        return 32;
+      }
+      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x64-128-s4
+        rule = 191;
+        return 33;
+      }
+      if (cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x128-128
+        rule = 192;
+        return 34;
+      }
+      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x128-128-s2
+        rule = 193;
+        return 35;
+      }
+      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x128-128-s3
+        rule = 194;
+        return 36;
+      }
+      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x256-128-s2
+        rule = 195;
+        return 37;
+      }
+      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x256-128-s5
+        rule = 196;
+        return 38;
+      }
+      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x64-128-s4
+        rule = 197;
+        return 39;
+      }
+      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x128-128-s2
+        rule = 198;
+        return 40;
+      }
+      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x128-128-s3
+        rule = 199;
+        return 41;
+      }
+      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x192-128-s2
+        rule = 200;
+        return 42;
+      }
+      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x192-128-s4
+        rule = 201;
+        return 43;
+      }
+      if (cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x256-128
+        rule = 202;
+        return 44;
+      }
+      if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w128x128-128
+        rule = 203;
+        return 45;
+      }
+      if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w128x128-128-s2
+        rule = 204;
+        return 46;
+      }
+      if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w128x128-128-s3
+        rule = 205;
+        return 47;
+      }
+      if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w128x128-128-s4
+        rule = 206;
+        return 48;
+      }
+      if (true) {  // wgmma-nf4-w128x192-128-s2
+        rule = 207;
+        return 50;
+      }
     }
   }
   // wgmma: sm90

@@ -546,669 +546,511 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
 inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t accumulation, int64_t grouping, int64_t num_sms, int64_t scaling) {
   [[maybe_unused]] const int64_t units = ((K + 127) / 128);
   [[maybe_unused]] const int64_t activations = units * M * 132 + units * 16 + 2112;
-  [[maybe_unused]] const int64_t cost_steps = ((K + 63) / 64);
-  [[maybe_unused]] const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
-  [[maybe_unused]] const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_8x16_264 = cost_last_8x16 / 264;
-  [[maybe_unused]] const int64_t cost_input = M * K / 1024;
-  [[maybe_unused]] const int64_t cost_output = M * N / 1024;
-  [[maybe_unused]] const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
-  [[maybe_unused]] const int64_t cost_fast_d8x8_pair = 3743000 + 394 * cost_steps + 148 * cost_tiles_8x16 * cost_steps + 20580 * cost_rounds_8x16_264 + 13310 * cost_rounds_8x16_264 * cost_steps + 53860 * cost_input + 18480 * cost_output + 6 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_fast_d8_s2 = 3066000 + 11270 * cost_steps + 835 * cost_tiles_8x64 * cost_steps + 2197 * cost_input;
-  [[maybe_unused]] const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
-  [[maybe_unused]] const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_fast_d8_s1_pair = 2733000 + 48760 * cost_steps + 1799 * cost_tiles_8x64 + 591 * cost_tiles_8x64 * cost_steps + 59560 * cost_rounds_8x64_264 * cost_steps + 360 * cost_output + 5 * cost_outside_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_fast_d8_s2_pair = 3880000 + 18200 * cost_steps + 719 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_fast_d8_wide_pair = 2848000 + 63030 * cost_steps + 1342 * cost_tiles_8x128 * cost_steps + 3458 * cost_input + 2948 * cost_output + 9 * cost_outside_8x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
-  [[maybe_unused]] const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_fast_d16_s1 = 2671000 + 50100 * cost_steps + 524 * cost_tiles_16x64 * cost_steps + 365100 * cost_rounds_16x64_132 + 39960 * cost_rounds_16x64_132 * cost_steps + 3847 * cost_input + 982 * cost_output + 2 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_fast_d16_s2 = 2905000 + 14270 * cost_steps + 763 * cost_tiles_16x64 * cost_steps + 2975 * cost_input + 1 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
-  [[maybe_unused]] const int64_t cost_fast_d16_s1_pair = 2824000 + 49400 * cost_steps + 571 * cost_tiles_16x64 * cost_steps + 50220 * cost_rounds_16x64_264 * cost_steps + 4876 * cost_input + 5 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_fast_d16_s2_pair = 3799000 + 22180 * cost_steps + 671 * cost_tiles_16x64 * cost_steps + 1 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_fast_d32_s2 = 3296000 + 14730 * cost_steps + 635 * cost_tiles_32x64 * cost_steps + 4712 * cost_input + 4 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
-  [[maybe_unused]] const int64_t cost_fast_d32_s1_pair = 2787000 + 58640 * cost_steps + 615 * cost_tiles_32x64 * cost_steps + 62710 * cost_rounds_32x64_264 * cost_steps + 1950 * cost_input;
-  [[maybe_unused]] const int64_t cost_fast_d32_s2_pair = 3996000 + 22410 * cost_steps + 601 * cost_tiles_32x64 * cost_steps + 2500 * cost_input + 3 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_fast_d32_wide_pair = 3100000 + 88570 * cost_steps + 1302 * cost_tiles_32x128 * cost_steps + 4577 * cost_input + 1 * cost_outside_32x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_weight = N * K / 1024;
-  [[maybe_unused]] const int64_t cost_fast_f16x64_128 = 2870000 + 62440 * cost_steps + 3475 * cost_tiles_16x64 + 695000 * cost_rounds_16x64_132 + 48180 * cost_rounds_16x64_132 * cost_steps + 104 * cost_weight + 1620 * cost_input + 5 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_32x64_262 = cost_last_32x64 / 262;
-  [[maybe_unused]] const int64_t cost_fast_f32x64_128_s2 = 3588000 + 13920 * cost_steps + 3579 * cost_tiles_32x64 + 168 * cost_tiles_32x64 * cost_steps + 24790 * cost_rounds_32x64_262 * cost_steps + 155 * cost_weight + 2484 * cost_input + 3 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
-  [[maybe_unused]] const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
-  [[maybe_unused]] const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
-  [[maybe_unused]] const int64_t cost_fast_f64x64_128_s2 = 3854000 + 25440 * cost_steps + 5664 * cost_tiles_64x64 + 266 * cost_tiles_64x64 * cost_steps + 27150 * cost_rounds_64x64_132 * cost_steps + 14280 * cost_late_64x64_132_66_wholes * cost_steps + 82 * cost_weight + 525 * cost_input + 252 * cost_output;
-  [[maybe_unused]] const int64_t cost_fast_f64x64_128 = 3176000 + 63410 * cost_steps + 2544 * cost_tiles_64x64 + 77 * cost_tiles_64x64 * cost_steps + 67370 * cost_rounds_64x64_132 * cost_steps + 80 * cost_weight + 397 * cost_input + 1212 * cost_output;
-  [[maybe_unused]] const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
-  [[maybe_unused]] const int64_t cost_late_128x64_132_66 = cost_last_128x64 + 66;
-  [[maybe_unused]] const int64_t cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 / 132;
-  [[maybe_unused]] const int64_t cost_fast_f128x64_128_s2 = 4413000 + 26870 * cost_steps + 383 * cost_tiles_128x64 * cost_steps + 695400 * cost_rounds_128x64_132 + 32060 * cost_rounds_128x64_132 * cost_steps + 15450 * cost_late_128x64_132_66_wholes * cost_steps + 83 * cost_weight + 413 * cost_input + 209 * cost_output;
-  [[maybe_unused]] const int64_t cost_fast_f128x64_128 = 3494000 + 70540 * cost_steps + 1601 * cost_tiles_128x64 + 137 * cost_tiles_128x64 * cost_steps + 232700 * cost_rounds_128x64_132 + 80680 * cost_rounds_128x64_132 * cost_steps + 89 * cost_weight + 378 * cost_input + 370 * cost_output;
-  [[maybe_unused]] const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
-  [[maybe_unused]] const int64_t cost_fast_f128x128_128_team = 4203000 + 105000 * cost_steps + 179 * cost_tiles_128x128 * cost_steps + 977100 * cost_rounds_128x128_132 + 135800 * cost_rounds_128x128_132 * cost_steps + 120 * cost_weight + 344 * cost_input + 131 * cost_output;
-  [[maybe_unused]] const int64_t cost_fast_f128x128_128 = 4778000 + 104800 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 132100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 270 * cost_input + 38 * cost_output;
-  [[maybe_unused]] const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-  [[maybe_unused]] const int64_t cost_fast_f192x128_128 = 5555000 + 191400 * cost_steps + 165 * cost_tiles_192x128 * cost_steps + 855400 * cost_rounds_192x128_132 + 211400 * cost_rounds_192x128_132 * cost_steps + 93 * cost_weight + 296 * cost_input;
-  [[maybe_unused]] const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
-  [[maybe_unused]] const int64_t cost_fast_f256x128_128 = 4221000 + 260100 * cost_steps + 144 * cost_tiles_256x128 * cost_steps + 199600 * cost_rounds_256x128_132 + 291500 * cost_rounds_256x128_132 * cost_steps + 82 * cost_weight + 278 * cost_input + 482 * cost_output;
-  [[maybe_unused]] const int64_t cost_row_d8x8_pair = 3229000 + 15770 * cost_steps + 141 * cost_tiles_8x16 * cost_steps + 21290 * cost_rounds_8x16_264 * cost_steps + 37210 * cost_input + 19070 * cost_output + 3 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
-  [[maybe_unused]] const int64_t cost_row_d8_s1 = 2214000 + 57910 * cost_steps + 574 * cost_tiles_8x64 * cost_steps + 155000 * cost_rounds_8x64_132 + 43750 * cost_rounds_8x64_132 * cost_steps + 3924 * cost_input + 2433 * cost_output + 3 * cost_outside_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d8_s2 = 2756000 + 20850 * cost_steps + 785 * cost_tiles_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d8_s1_pair = 2160000 + 60800 * cost_steps + 6037 * cost_tiles_8x64 + 517 * cost_tiles_8x64 * cost_steps + 14320000 * cost_rounds_8x64_264 + 4339 * cost_output + 5 * cost_outside_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d16_s1 = 1920000 + 65700 * cost_steps + 8801 * cost_tiles_16x64 + 393 * cost_tiles_16x64 * cost_steps + 57370 * cost_rounds_16x64_132 * cost_steps + 3364 * cost_input + 2 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d16_s2 = 2439000 + 25770 * cost_steps + 684 * cost_tiles_16x64 * cost_steps + 1322 * cost_input + 9931 * cost_output;
-  [[maybe_unused]] const int64_t cost_row_d16_s1_pair = 2051000 + 67800 * cost_steps + 6475 * cost_tiles_16x64 + 466 * cost_tiles_16x64 * cost_steps + 15060000 * cost_rounds_16x64_264 + 2985 * cost_input + 468 * cost_output + 5 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d16_s2_pair = 3525000 + 26510 * cost_steps + 689 * cost_tiles_16x64 * cost_steps + 2397 * cost_input + 1 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_outside_16x128 = M * 15 % 16 * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_row_d16_wide_pair = 2561000 + 71800 * cost_steps + 1435 * cost_tiles_16x128 * cost_steps + 6514 * cost_input + 2 * cost_outside_16x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
-  [[maybe_unused]] const int64_t cost_row_d32_s1 = 2102000 + 70430 * cost_steps + 7978 * cost_tiles_32x64 + 278 * cost_tiles_32x64 * cost_steps + 69720 * cost_rounds_32x64_132 * cost_steps + 1493 * cost_input + 3792 * cost_output + 3 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d32_s2 = 2729000 + 25160 * cost_steps + 272 * cost_tiles_32x64 + 583 * cost_tiles_32x64 * cost_steps + 4175 * cost_input + 3608 * cost_output + 4 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d32_s1_pair = 2272000 + 70860 * cost_steps + 4095 * cost_tiles_32x64 + 456 * cost_tiles_32x64 * cost_steps + 13800000 * cost_rounds_32x64_264 + 343 * cost_input + 4377 * cost_output + 4 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d32_s2_pair = 3676000 + 30430 * cost_steps + 658 * cost_tiles_32x64 * cost_steps + 1388 * cost_input + 1 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d32_wide_pair = 2892000 + 87630 * cost_steps + 1404 * cost_tiles_32x128 * cost_steps + 6903 * cost_input + 2 * cost_outside_32x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_32x64_130 = cost_last_32x64 / 130;
-  [[maybe_unused]] const int64_t cost_shares_32x64_65 = cost_last_32x64 / 65;
-  [[maybe_unused]] const int64_t cost_row_p32x64_128_s2 = 2889000 + 38920 * cost_steps + 12180 * cost_tiles_32x64 + 228 * cost_tiles_32x64 * cost_steps + 3956 * cost_rounds_32x64_130 * cost_steps + 18930 * cost_shares_32x64_65 * cost_steps + 75 * cost_weight + 628 * cost_input + 1 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_p32x64_128 = 2451000 + 86700 * cost_steps + 8150 * cost_tiles_32x64 + 82 * cost_tiles_32x64 * cost_steps + 69710 * cost_rounds_32x64_132 * cost_steps + 61 * cost_weight;
-  [[maybe_unused]] const int64_t cost_row_p64x64_128_s2 = 3756000 + 49270 * cost_steps + 4675 * cost_tiles_64x64 + 302 * cost_tiles_64x64 * cost_steps + 574400 * cost_rounds_64x64_132 + 39570 * cost_rounds_64x64_132 * cost_steps + 28840 * cost_late_64x64_132_66_wholes * cost_steps + 31 * cost_weight;
-  [[maybe_unused]] const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_row_p64x64_128 = 2618000 + 95170 * cost_steps + 972 * cost_tiles_64x64 + 131 * cost_tiles_64x64 * cost_steps + 94610 * cost_rounds_64x64_132 * cost_steps + 35 * cost_weight + 390 * cost_input + 1616 * cost_output + 1 * cost_outside_64x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_64x128_130 = cost_last_64x128 / 130;
-  [[maybe_unused]] const int64_t cost_late_64x128_130_65 = cost_last_64x128 + 65;
-  [[maybe_unused]] const int64_t cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 / 130;
-  [[maybe_unused]] const int64_t cost_row_p64x128_128_s2 = 4467000 + 47850 * cost_steps + 241 * cost_tiles_64x128 * cost_steps + 1024000 * cost_rounds_64x128_130 + 54680 * cost_rounds_64x128_130 * cost_steps + 36470 * cost_late_64x128_130_65_wholes * cost_steps + 130 * cost_weight + 816 * cost_input + 346 * cost_output;
-  [[maybe_unused]] const int64_t cost_row_p128x64_128 = 3410000 + 105000 * cost_steps + 103 * cost_tiles_128x64 * cost_steps + 736300 * cost_rounds_128x64_132 + 114400 * cost_rounds_128x64_132 * cost_steps + 98 * cost_weight + 306 * cost_input + 644 * cost_output;
-  [[maybe_unused]] const int64_t cost_row_p128x128_128 = 4234000 + 142500 * cost_steps + 166 * cost_tiles_128x128 * cost_steps + 998200 * cost_rounds_128x128_132 + 173300 * cost_rounds_128x128_132 * cost_steps + 114 * cost_weight + 208 * cost_input + 317 * cost_output;
-  [[maybe_unused]] const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
-  [[maybe_unused]] const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
-  [[maybe_unused]] const int64_t cost_row_p128x192_128 = 4945000 + 253900 * cost_steps + 287 * cost_tiles_128x192 * cost_steps + 2930000 * cost_rounds_128x192_132 + 263500 * cost_rounds_128x192_132 * cost_steps + 92 * cost_weight + 172 * cost_input + 78 * cost_output;
-  [[maybe_unused]] const int64_t cost_row_p192x128_128 = 4969000 + 230300 * cost_steps + 363 * cost_tiles_192x128 * cost_steps + 1372000 * cost_rounds_192x128_132 + 245100 * cost_rounds_192x128_132 * cost_steps + 70 * cost_weight + 174 * cost_input + 314 * cost_output;
-  [[maybe_unused]] const int64_t cost_block_d8x8_pair = 4126000 + 13910 * cost_steps + 129 * cost_tiles_8x16 * cost_steps + 27720 * cost_rounds_8x16_264 * cost_steps + 66080 * cost_input + 4889 * cost_output + 4 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d8_s2 = 3211000 + 20010 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d8_s1_pair = 2943000 + 63010 * cost_steps + 6903 * cost_tiles_8x64 + 488 * cost_tiles_8x64 * cost_steps + 16540000 * cost_rounds_8x64_264 + 8 * cost_outside_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d8_s2_pair = 4237000 + 22920 * cost_steps + 705 * cost_tiles_8x64 * cost_steps + 6 * cost_outside_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d8_wide_pair = 3383000 + 80920 * cost_steps + 1387 * cost_tiles_8x128 * cost_steps + 9 * cost_outside_8x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d16_s1 = 2841000 + 68240 * cost_steps + 4757 * cost_tiles_16x64 + 369 * cost_tiles_16x64 * cost_steps + 69470 * cost_rounds_16x64_132 * cost_steps + 2376 * cost_input + 1 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d16_s2 = 3146000 + 25790 * cost_steps + 615 * cost_tiles_16x64 * cost_steps + 11370 * cost_output + 3 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d16_s1_pair = 3078000 + 68080 * cost_steps + 500 * cost_tiles_16x64 * cost_steps + 15080000 * cost_rounds_16x64_264 + 10770 * cost_input + 9 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d16_s2_pair = 4303000 + 27430 * cost_steps + 662 * cost_tiles_16x64 * cost_steps + 1377 * cost_input + 3 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d32_s1 = 3106000 + 78690 * cost_steps + 382 * cost_tiles_32x64 * cost_steps + 82950 * cost_rounds_32x64_132 + 74150 * cost_rounds_32x64_132 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d32_s2 = 3640000 + 27800 * cost_steps + 873 * cost_tiles_32x64 + 627 * cost_tiles_32x64 * cost_steps + 1736 * cost_input + 1 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d32_s1_pair = 2724000 + 104900 * cost_steps + 514 * cost_tiles_32x64 * cost_steps + 15650000 * cost_rounds_32x64_264 + 971 * cost_input;
-  [[maybe_unused]] const int64_t cost_block_d32_wide_pair = 2823000 + 138300 * cost_steps + 1335 * cost_tiles_32x128 * cost_steps + 4221 * cost_input;
-  [[maybe_unused]] const int64_t cost_block_p16x64_128 = 2769000 + 70650 * cost_steps + 3211 * cost_tiles_16x64 + 830900 * cost_rounds_16x64_132 + 59680 * cost_rounds_16x64_132 * cost_steps + 102 * cost_weight + 935 * cost_input + 8 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_32x64_128 = cost_last_32x64 / 128;
-  [[maybe_unused]] const int64_t cost_shares_32x64_64 = cost_last_32x64 / 64;
-  [[maybe_unused]] const int64_t cost_block_p32x64_128_s2 = 3483000 + 31200 * cost_steps + 6688 * cost_tiles_32x64 + 177 * cost_tiles_32x64 * cost_steps + 370200 * cost_rounds_32x64_128 + 3929 * cost_rounds_32x64_128 * cost_steps + 21510 * cost_shares_32x64_64 * cost_steps + 99 * cost_weight + 1099 * cost_input + 5 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_p32x64_128 = 2744000 + 79660 * cost_steps + 6515 * cost_tiles_32x64 + 42 * cost_tiles_32x64 * cost_steps + 75000 * cost_rounds_32x64_132 * cost_steps + 76 * cost_weight + 250 * cost_input + 5 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_64x64_130 = cost_last_64x64 / 130;
-  [[maybe_unused]] const int64_t cost_late_64x64_130_65 = cost_last_64x64 + 65;
-  [[maybe_unused]] const int64_t cost_late_64x64_130_65_wholes = cost_late_64x64_130_65 / 130;
-  [[maybe_unused]] const int64_t cost_block_p64x64_128_s2 = 4217000 + 42240 * cost_steps + 322 * cost_tiles_64x64 * cost_steps + 1121000 * cost_rounds_64x64_130 + 34420 * cost_rounds_64x64_130 * cost_steps + 29740 * cost_late_64x64_130_65_wholes * cost_steps + 53 * cost_weight + 65 * cost_input;
-  [[maybe_unused]] const int64_t cost_block_p64x64_128 = 3127000 + 85260 * cost_steps + 1427 * cost_tiles_64x64 + 112 * cost_tiles_64x64 * cost_steps + 150900 * cost_rounds_64x64_132 + 105600 * cost_rounds_64x64_132 * cost_steps + 39 * cost_weight + 1393 * cost_input + 241 * cost_output + 4 * cost_outside_64x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_p64x128_128_s2 = 4894000 + 46000 * cost_steps + 244 * cost_tiles_64x128 * cost_steps + 988000 * cost_rounds_64x128_130 + 62500 * cost_rounds_64x128_130 * cost_steps + 37590 * cost_late_64x128_130_65_wholes * cost_steps + 135 * cost_weight + 851 * cost_input + 200 * cost_output;
-  [[maybe_unused]] const int64_t cost_block_p128x64_128 = 3443000 + 104100 * cost_steps + 4892 * cost_tiles_128x64 + 45 * cost_tiles_128x64 * cost_steps + 387800 * cost_rounds_128x64_132 + 121900 * cost_rounds_128x64_132 * cost_steps + 120 * cost_weight + 364 * cost_input;
-  [[maybe_unused]] const int64_t cost_block_p128x128_128 = 4278000 + 149000 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 951900 * cost_rounds_128x128_132 + 177100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 222 * cost_input;
-  [[maybe_unused]] const int64_t cost_block_p128x192_128 = 4437000 + 250500 * cost_steps + 238 * cost_tiles_128x192 * cost_steps + 2480000 * cost_rounds_128x192_132 + 267300 * cost_rounds_128x192_132 * cost_steps + 101 * cost_weight + 297 * cost_input;
-  [[maybe_unused]] const int64_t cost_block_p192x128_128 = 4302000 + 252100 * cost_steps + 258 * cost_tiles_192x128 * cost_steps + 825800 * cost_rounds_192x128_132 + 270800 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 246 * cost_input + 323 * cost_output;
   [[maybe_unused]] const bool measured_sizes = num_sms == 132 && K % 16 == 0 && grouping == 0 /* none */ && M <= 4096 && N >= 896 && N <= 28672 && K >= 896 && K <= 28672;
   [[maybe_unused]] const bool few_rows = M <= 16 && grouping == 0 /* none */ && N <= num_sms * 256;
   [[maybe_unused]] const bool rows_32 = M <= 32 && grouping == 0 /* none */;
   [[maybe_unused]] const bool scales_fit = (scaling != 2 /* block */ || M <= 16 || K <= 14336);
   [[maybe_unused]] const bool long_scales_fit = (scaling != 2 /* block */ || K <= 20480);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_1 = (cost_fast_d8x8_pair <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_2 = (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_3 = (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_4 = (cost_fast_d8x8_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_5 = (cost_fast_d8x8_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_6 = (cost_fast_d8x8_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_7 = (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_8 = (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_9 = (cost_fast_d8x8_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_10 = (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_11 = (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_engine_fast_12 = (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_2 = (cost_fast_d8_s2 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_3 = (cost_fast_d8_s2 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_4 = (cost_fast_d8_s2 <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_5 = (cost_fast_d8_s2 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_6 = (cost_fast_d8_s2 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_7 = (cost_fast_d8_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_8 = (cost_fast_d8_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_9 = (cost_fast_d8_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_10 = (cost_fast_d8_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_11 = (cost_fast_d8_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_engine_fast_12 = (cost_fast_d8_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_3 = (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_4 = (cost_fast_d8_s1_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_5 = (cost_fast_d8_s1_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_6 = (cost_fast_d8_s1_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_7 = (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_8 = (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_9 = (cost_fast_d8_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_10 = (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_11 = (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_engine_fast_12 = (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_4 = (cost_fast_d8_s2_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_5 = (cost_fast_d8_s2_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_6 = (cost_fast_d8_s2_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_7 = (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_8 = (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_9 = (cost_fast_d8_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_10 = (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_11 = (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_engine_fast_12 = (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_5 = (cost_fast_d8_wide_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_6 = (cost_fast_d8_wide_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_7 = (cost_fast_d8_wide_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_8 = (cost_fast_d8_wide_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_9 = (cost_fast_d8_wide_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_10 = (cost_fast_d8_wide_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_11 = (cost_fast_d8_wide_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_engine_fast_12 = (cost_fast_d8_wide_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_engine_fast_6 = (cost_fast_d16_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_engine_fast_7 = (cost_fast_d16_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_engine_fast_8 = (cost_fast_d16_s1 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_engine_fast_9 = (cost_fast_d16_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_engine_fast_10 = (cost_fast_d16_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_engine_fast_11 = (cost_fast_d16_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_engine_fast_12 = (cost_fast_d16_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_engine_fast_7 = (cost_fast_d16_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_engine_fast_8 = (cost_fast_d16_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_engine_fast_9 = (cost_fast_d16_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_engine_fast_10 = (cost_fast_d16_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_engine_fast_11 = (cost_fast_d16_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_engine_fast_12 = (cost_fast_d16_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_pair_engine_fast_8 = (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_pair_engine_fast_9 = (cost_fast_d16_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_pair_engine_fast_10 = (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_pair_engine_fast_11 = (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_pair_engine_fast_12 = (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_pair_engine_fast_9 = (cost_fast_d16_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_pair_engine_fast_10 = (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_pair_engine_fast_11 = (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_pair_engine_fast_12 = (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d32_s2_engine_fast_10 = (cost_fast_d32_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d32_s2_engine_fast_11 = (cost_fast_d32_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d32_s2_engine_fast_12 = (cost_fast_d32_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d32_s1_pair_engine_fast_11 = (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d32_s1_pair_engine_fast_12 = (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d32_s2_pair_engine_fast_12 = (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_1 = (cost_row_d8x8_pair <= cost_row_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_2 = (cost_row_d8x8_pair <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_3 = (cost_row_d8x8_pair <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_4 = (cost_row_d8x8_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_5 = (cost_row_d8x8_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_6 = (cost_row_d8x8_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_7 = (cost_row_d8x8_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_8 = (cost_row_d8x8_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_9 = (cost_row_d8x8_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_10 = (cost_row_d8x8_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_11 = (cost_row_d8x8_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_12 = (cost_row_d8x8_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_engine_row_13 = (cost_row_d8x8_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_2 = (cost_row_d8_s1 <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_3 = (cost_row_d8_s1 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_4 = (cost_row_d8_s1 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_5 = (cost_row_d8_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_6 = (cost_row_d8_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_7 = (cost_row_d8_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_8 = (cost_row_d8_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_9 = (cost_row_d8_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_10 = (cost_row_d8_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_11 = (cost_row_d8_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_12 = (cost_row_d8_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_engine_row_13 = (cost_row_d8_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_3 = (cost_row_d8_s2 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_4 = (cost_row_d8_s2 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_5 = (cost_row_d8_s2 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_6 = (cost_row_d8_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_7 = (cost_row_d8_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_8 = (cost_row_d8_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_9 = (cost_row_d8_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_10 = (cost_row_d8_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_11 = (cost_row_d8_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_12 = (cost_row_d8_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_engine_row_13 = (cost_row_d8_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_4 = (cost_row_d8_s1_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_5 = (cost_row_d8_s1_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_6 = (cost_row_d8_s1_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_7 = (cost_row_d8_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_8 = (cost_row_d8_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_9 = (cost_row_d8_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_10 = (cost_row_d8_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_11 = (cost_row_d8_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_12 = (cost_row_d8_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_engine_row_13 = (cost_row_d8_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_5 = (cost_row_d16_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_6 = (cost_row_d16_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_7 = (cost_row_d16_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_8 = (cost_row_d16_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_9 = (cost_row_d16_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_10 = (cost_row_d16_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_11 = (cost_row_d16_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_12 = (cost_row_d16_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_engine_row_13 = (cost_row_d16_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_6 = (cost_row_d16_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_7 = (cost_row_d16_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_8 = (cost_row_d16_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_9 = (cost_row_d16_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_10 = (cost_row_d16_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_11 = (cost_row_d16_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_12 = (cost_row_d16_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_engine_row_13 = (cost_row_d16_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_pair_engine_row_7 = (cost_row_d16_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_pair_engine_row_8 = (cost_row_d16_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_pair_engine_row_9 = (cost_row_d16_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_pair_engine_row_10 = (cost_row_d16_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_pair_engine_row_11 = (cost_row_d16_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_pair_engine_row_12 = (cost_row_d16_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_pair_engine_row_13 = (cost_row_d16_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_pair_engine_row_8 = (cost_row_d16_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_pair_engine_row_9 = (cost_row_d16_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_pair_engine_row_10 = (cost_row_d16_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_pair_engine_row_11 = (cost_row_d16_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_pair_engine_row_12 = (cost_row_d16_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_pair_engine_row_13 = (cost_row_d16_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_wide_pair_engine_row_9 = (cost_row_d16_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_wide_pair_engine_row_10 = (cost_row_d16_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_wide_pair_engine_row_11 = (cost_row_d16_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_wide_pair_engine_row_12 = (cost_row_d16_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_wide_pair_engine_row_13 = (cost_row_d16_wide_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s1_engine_row_10 = (cost_row_d32_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s1_engine_row_11 = (cost_row_d32_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s1_engine_row_12 = (cost_row_d32_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s1_engine_row_13 = (cost_row_d32_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s2_engine_row_11 = (cost_row_d32_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s2_engine_row_12 = (cost_row_d32_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s2_engine_row_13 = (cost_row_d32_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s1_pair_engine_row_12 = (cost_row_d32_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s1_pair_engine_row_13 = (cost_row_d32_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s2_pair_engine_row_13 = (cost_row_d32_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_1 = (cost_block_d8x8_pair <= cost_block_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_2 = (cost_block_d8x8_pair <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_3 = (cost_block_d8x8_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_4 = (cost_block_d8x8_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_5 = (cost_block_d8x8_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_6 = (cost_block_d8x8_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_7 = (cost_block_d8x8_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_8 = (cost_block_d8x8_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_9 = (cost_block_d8x8_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_10 = (cost_block_d8x8_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_11 = (cost_block_d8x8_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_engine_block_12 = (cost_block_d8x8_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_2 = (cost_block_d8_s2 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_3 = (cost_block_d8_s2 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_4 = (cost_block_d8_s2 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_5 = (cost_block_d8_s2 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_6 = (cost_block_d8_s2 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_7 = (cost_block_d8_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_8 = (cost_block_d8_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_9 = (cost_block_d8_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_10 = (cost_block_d8_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_11 = (cost_block_d8_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_engine_block_12 = (cost_block_d8_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_3 = (cost_block_d8_s1_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_4 = (cost_block_d8_s1_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_5 = (cost_block_d8_s1_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_6 = (cost_block_d8_s1_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_7 = (cost_block_d8_s1_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_8 = (cost_block_d8_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_9 = (cost_block_d8_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_10 = (cost_block_d8_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_11 = (cost_block_d8_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_engine_block_12 = (cost_block_d8_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_4 = (cost_block_d8_s2_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_5 = (cost_block_d8_s2_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_6 = (cost_block_d8_s2_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_7 = (cost_block_d8_s2_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_8 = (cost_block_d8_s2_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_9 = (cost_block_d8_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_10 = (cost_block_d8_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_11 = (cost_block_d8_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_engine_block_12 = (cost_block_d8_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_5 = (cost_block_d8_wide_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_6 = (cost_block_d8_wide_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_7 = (cost_block_d8_wide_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_8 = (cost_block_d8_wide_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_9 = (cost_block_d8_wide_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_10 = (cost_block_d8_wide_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_11 = (cost_block_d8_wide_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_engine_block_12 = (cost_block_d8_wide_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_engine_block_6 = (cost_block_d16_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_engine_block_7 = (cost_block_d16_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_engine_block_8 = (cost_block_d16_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_engine_block_9 = (cost_block_d16_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_engine_block_10 = (cost_block_d16_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_engine_block_11 = (cost_block_d16_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_engine_block_12 = (cost_block_d16_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_engine_block_7 = (cost_block_d16_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_engine_block_8 = (cost_block_d16_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_engine_block_9 = (cost_block_d16_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_engine_block_10 = (cost_block_d16_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_engine_block_11 = (cost_block_d16_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_engine_block_12 = (cost_block_d16_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_pair_engine_block_8 = (cost_block_d16_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_pair_engine_block_9 = (cost_block_d16_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_pair_engine_block_10 = (cost_block_d16_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_pair_engine_block_11 = (cost_block_d16_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_pair_engine_block_12 = (cost_block_d16_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_pair_engine_block_9 = (cost_block_d16_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_pair_engine_block_10 = (cost_block_d16_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_pair_engine_block_11 = (cost_block_d16_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_pair_engine_block_12 = (cost_block_d16_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d32_s1_engine_block_10 = (cost_block_d32_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d32_s1_engine_block_11 = (cost_block_d32_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d32_s1_engine_block_12 = (cost_block_d32_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d32_s2_engine_block_11 = (cost_block_d32_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d32_s2_engine_block_12 = (cost_block_d32_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d32_s1_pair_engine_block_12 = (cost_block_d32_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
   // measured: sm90
   if ((arch & 0x10u) != 0) {
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && cost_fast_d8x8_pair_engine_fast_1 && cost_fast_d8x8_pair_engine_fast_2 && cost_fast_d8x8_pair_engine_fast_3 && cost_fast_d8x8_pair_engine_fast_4 && cost_fast_d8x8_pair_engine_fast_5 && cost_fast_d8x8_pair_engine_fast_6 && cost_fast_d8x8_pair_engine_fast_7 && cost_fast_d8x8_pair_engine_fast_8 && cost_fast_d8x8_pair_engine_fast_9 && cost_fast_d8x8_pair_engine_fast_10 && cost_fast_d8x8_pair_engine_fast_11 && cost_fast_d8x8_pair_engine_fast_12 && cost_fast_d8x8_pair <= cost_fast_f16x64_128 && cost_fast_d8x8_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f64x64_128 && cost_fast_d8x8_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f128x64_128 && cost_fast_d8x8_pair <= cost_fast_f128x128_128_team && cost_fast_d8x8_pair <= cost_fast_f128x128_128 && cost_fast_d8x8_pair <= cost_fast_f192x128_128 && cost_fast_d8x8_pair <= cost_fast_f256x128_128) {  // engine-fast-d8x8-pair
-      rule = 4;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && cost_fast_d8_s2_engine_fast_2 && cost_fast_d8_s2_engine_fast_3 && cost_fast_d8_s2_engine_fast_4 && cost_fast_d8_s2_engine_fast_5 && cost_fast_d8_s2_engine_fast_6 && cost_fast_d8_s2_engine_fast_7 && cost_fast_d8_s2_engine_fast_8 && cost_fast_d8_s2_engine_fast_9 && cost_fast_d8_s2_engine_fast_10 && cost_fast_d8_s2_engine_fast_11 && cost_fast_d8_s2_engine_fast_12 && cost_fast_d8_s2 <= cost_fast_f16x64_128 && cost_fast_d8_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f64x64_128 && cost_fast_d8_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f128x64_128 && cost_fast_d8_s2 <= cost_fast_f128x128_128_team && cost_fast_d8_s2 <= cost_fast_f128x128_128 && cost_fast_d8_s2 <= cost_fast_f192x128_128 && cost_fast_d8_s2 <= cost_fast_f256x128_128) {  // engine-fast-d8-s2
-      rule = 5;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && cost_fast_d8_s1_pair_engine_fast_3 && cost_fast_d8_s1_pair_engine_fast_4 && cost_fast_d8_s1_pair_engine_fast_5 && cost_fast_d8_s1_pair_engine_fast_6 && cost_fast_d8_s1_pair_engine_fast_7 && cost_fast_d8_s1_pair_engine_fast_8 && cost_fast_d8_s1_pair_engine_fast_9 && cost_fast_d8_s1_pair_engine_fast_10 && cost_fast_d8_s1_pair_engine_fast_11 && cost_fast_d8_s1_pair_engine_fast_12 && cost_fast_d8_s1_pair <= cost_fast_f16x64_128 && cost_fast_d8_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f64x64_128 && cost_fast_d8_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f128x64_128 && cost_fast_d8_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d8_s1_pair <= cost_fast_f128x128_128 && cost_fast_d8_s1_pair <= cost_fast_f192x128_128 && cost_fast_d8_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-s1-pair
-      rule = 6;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && cost_fast_d8_s2_pair_engine_fast_4 && cost_fast_d8_s2_pair_engine_fast_5 && cost_fast_d8_s2_pair_engine_fast_6 && cost_fast_d8_s2_pair_engine_fast_7 && cost_fast_d8_s2_pair_engine_fast_8 && cost_fast_d8_s2_pair_engine_fast_9 && cost_fast_d8_s2_pair_engine_fast_10 && cost_fast_d8_s2_pair_engine_fast_11 && cost_fast_d8_s2_pair_engine_fast_12 && cost_fast_d8_s2_pair <= cost_fast_f16x64_128 && cost_fast_d8_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f64x64_128 && cost_fast_d8_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f128x64_128 && cost_fast_d8_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d8_s2_pair <= cost_fast_f128x128_128 && cost_fast_d8_s2_pair <= cost_fast_f192x128_128 && cost_fast_d8_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-s2-pair
-      rule = 7;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && cost_fast_d8_wide_pair_engine_fast_5 && cost_fast_d8_wide_pair_engine_fast_6 && cost_fast_d8_wide_pair_engine_fast_7 && cost_fast_d8_wide_pair_engine_fast_8 && cost_fast_d8_wide_pair_engine_fast_9 && cost_fast_d8_wide_pair_engine_fast_10 && cost_fast_d8_wide_pair_engine_fast_11 && cost_fast_d8_wide_pair_engine_fast_12 && cost_fast_d8_wide_pair <= cost_fast_f16x64_128 && cost_fast_d8_wide_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_wide_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_wide_pair <= cost_fast_f64x64_128 && cost_fast_d8_wide_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_wide_pair <= cost_fast_f128x64_128 && cost_fast_d8_wide_pair <= cost_fast_f128x128_128_team && cost_fast_d8_wide_pair <= cost_fast_f128x128_128 && cost_fast_d8_wide_pair <= cost_fast_f192x128_128 && cost_fast_d8_wide_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-wide-pair
-      rule = 8;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && cost_fast_d16_s1_engine_fast_6 && cost_fast_d16_s1_engine_fast_7 && cost_fast_d16_s1_engine_fast_8 && cost_fast_d16_s1_engine_fast_9 && cost_fast_d16_s1_engine_fast_10 && cost_fast_d16_s1_engine_fast_11 && cost_fast_d16_s1_engine_fast_12 && cost_fast_d16_s1 <= cost_fast_f16x64_128 && cost_fast_d16_s1 <= cost_fast_f32x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f64x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f64x64_128 && cost_fast_d16_s1 <= cost_fast_f128x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f128x64_128 && cost_fast_d16_s1 <= cost_fast_f128x128_128_team && cost_fast_d16_s1 <= cost_fast_f128x128_128 && cost_fast_d16_s1 <= cost_fast_f192x128_128 && cost_fast_d16_s1 <= cost_fast_f256x128_128) {  // engine-fast-d16-s1
-      rule = 9;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && cost_fast_d16_s2_engine_fast_7 && cost_fast_d16_s2_engine_fast_8 && cost_fast_d16_s2_engine_fast_9 && cost_fast_d16_s2_engine_fast_10 && cost_fast_d16_s2_engine_fast_11 && cost_fast_d16_s2_engine_fast_12 && cost_fast_d16_s2 <= cost_fast_f16x64_128 && cost_fast_d16_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f64x64_128 && cost_fast_d16_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f128x64_128 && cost_fast_d16_s2 <= cost_fast_f128x128_128_team && cost_fast_d16_s2 <= cost_fast_f128x128_128 && cost_fast_d16_s2 <= cost_fast_f192x128_128 && cost_fast_d16_s2 <= cost_fast_f256x128_128) {  // engine-fast-d16-s2
-      rule = 10;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && cost_fast_d16_s1_pair_engine_fast_8 && cost_fast_d16_s1_pair_engine_fast_9 && cost_fast_d16_s1_pair_engine_fast_10 && cost_fast_d16_s1_pair_engine_fast_11 && cost_fast_d16_s1_pair_engine_fast_12 && cost_fast_d16_s1_pair <= cost_fast_f16x64_128 && cost_fast_d16_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f64x64_128 && cost_fast_d16_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f128x64_128 && cost_fast_d16_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d16_s1_pair <= cost_fast_f128x128_128 && cost_fast_d16_s1_pair <= cost_fast_f192x128_128 && cost_fast_d16_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d16-s1-pair
-      rule = 11;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && cost_fast_d16_s2_pair_engine_fast_9 && cost_fast_d16_s2_pair_engine_fast_10 && cost_fast_d16_s2_pair_engine_fast_11 && cost_fast_d16_s2_pair_engine_fast_12 && cost_fast_d16_s2_pair <= cost_fast_f16x64_128 && cost_fast_d16_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f64x64_128 && cost_fast_d16_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f128x64_128 && cost_fast_d16_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d16_s2_pair <= cost_fast_f128x128_128 && cost_fast_d16_s2_pair <= cost_fast_f192x128_128 && cost_fast_d16_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d16-s2-pair
-      rule = 12;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && cost_fast_d32_s2_engine_fast_10 && cost_fast_d32_s2_engine_fast_11 && cost_fast_d32_s2_engine_fast_12 && cost_fast_d32_s2 <= cost_fast_f16x64_128 && cost_fast_d32_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f64x64_128 && cost_fast_d32_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f128x64_128 && cost_fast_d32_s2 <= cost_fast_f128x128_128_team && cost_fast_d32_s2 <= cost_fast_f128x128_128 && cost_fast_d32_s2 <= cost_fast_f192x128_128 && cost_fast_d32_s2 <= cost_fast_f256x128_128) {  // engine-fast-d32-s2
-      rule = 13;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && cost_fast_d32_s1_pair_engine_fast_11 && cost_fast_d32_s1_pair_engine_fast_12 && cost_fast_d32_s1_pair <= cost_fast_f16x64_128 && cost_fast_d32_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f64x64_128 && cost_fast_d32_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f128x64_128 && cost_fast_d32_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d32_s1_pair <= cost_fast_f128x128_128 && cost_fast_d32_s1_pair <= cost_fast_f192x128_128 && cost_fast_d32_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-s1-pair
-      rule = 14;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && cost_fast_d32_s2_pair_engine_fast_12 && cost_fast_d32_s2_pair <= cost_fast_f16x64_128 && cost_fast_d32_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f64x64_128 && cost_fast_d32_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f128x64_128 && cost_fast_d32_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d32_s2_pair <= cost_fast_f128x128_128 && cost_fast_d32_s2_pair <= cost_fast_f192x128_128 && cost_fast_d32_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-s2-pair
-      rule = 15;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && cost_fast_d32_wide_pair <= cost_fast_f16x64_128 && cost_fast_d32_wide_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f64x64_128 && cost_fast_d32_wide_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f128x64_128 && cost_fast_d32_wide_pair <= cost_fast_f128x128_128_team && cost_fast_d32_wide_pair <= cost_fast_f128x128_128 && cost_fast_d32_wide_pair <= cost_fast_f192x128_128 && cost_fast_d32_wide_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-wide-pair
-      rule = 16;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f16x64_128 <= cost_fast_f32x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f128x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x128_128_team && cost_fast_f16x64_128 <= cost_fast_f128x128_128 && cost_fast_f16x64_128 <= cost_fast_f192x128_128 && cost_fast_f16x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f16x64-128
-      rule = 17;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f32x64-128-s2
-      rule = 18;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f64x64-128-s2
-      rule = 19;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f64x64-128
-      rule = 20;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f128x64-128-s2
-      rule = 21;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x64-128
-      rule = 22;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // engine-fast-f128x128-128-team
-      rule = 23;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x128-128
-      rule = 24;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f192x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f192x128-128
-      rule = 25;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */) {  // engine-fast-f256x128-128
-      rule = 26;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && cost_row_d8x8_pair_engine_row_1 && cost_row_d8x8_pair_engine_row_2 && cost_row_d8x8_pair_engine_row_3 && cost_row_d8x8_pair_engine_row_4 && cost_row_d8x8_pair_engine_row_5 && cost_row_d8x8_pair_engine_row_6 && cost_row_d8x8_pair_engine_row_7 && cost_row_d8x8_pair_engine_row_8 && cost_row_d8x8_pair_engine_row_9 && cost_row_d8x8_pair_engine_row_10 && cost_row_d8x8_pair_engine_row_11 && cost_row_d8x8_pair_engine_row_12 && cost_row_d8x8_pair_engine_row_13 && cost_row_d8x8_pair <= cost_row_p32x64_128_s2 && cost_row_d8x8_pair <= cost_row_p32x64_128 && cost_row_d8x8_pair <= cost_row_p64x64_128_s2 && cost_row_d8x8_pair <= cost_row_p64x64_128 && cost_row_d8x8_pair <= cost_row_p64x128_128_s2 && cost_row_d8x8_pair <= cost_row_p128x64_128 && cost_row_d8x8_pair <= cost_row_p128x128_128 && cost_row_d8x8_pair <= cost_row_p128x192_128 && cost_row_d8x8_pair <= cost_row_p192x128_128) {  // engine-row-d8x8-pair
-      rule = 27;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && cost_row_d8_s1_engine_row_2 && cost_row_d8_s1_engine_row_3 && cost_row_d8_s1_engine_row_4 && cost_row_d8_s1_engine_row_5 && cost_row_d8_s1_engine_row_6 && cost_row_d8_s1_engine_row_7 && cost_row_d8_s1_engine_row_8 && cost_row_d8_s1_engine_row_9 && cost_row_d8_s1_engine_row_10 && cost_row_d8_s1_engine_row_11 && cost_row_d8_s1_engine_row_12 && cost_row_d8_s1_engine_row_13 && cost_row_d8_s1 <= cost_row_p32x64_128_s2 && cost_row_d8_s1 <= cost_row_p32x64_128 && cost_row_d8_s1 <= cost_row_p64x64_128_s2 && cost_row_d8_s1 <= cost_row_p64x64_128 && cost_row_d8_s1 <= cost_row_p64x128_128_s2 && cost_row_d8_s1 <= cost_row_p128x64_128 && cost_row_d8_s1 <= cost_row_p128x128_128 && cost_row_d8_s1 <= cost_row_p128x192_128 && cost_row_d8_s1 <= cost_row_p192x128_128) {  // engine-row-d8-s1
-      rule = 28;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && cost_row_d8_s2_engine_row_3 && cost_row_d8_s2_engine_row_4 && cost_row_d8_s2_engine_row_5 && cost_row_d8_s2_engine_row_6 && cost_row_d8_s2_engine_row_7 && cost_row_d8_s2_engine_row_8 && cost_row_d8_s2_engine_row_9 && cost_row_d8_s2_engine_row_10 && cost_row_d8_s2_engine_row_11 && cost_row_d8_s2_engine_row_12 && cost_row_d8_s2_engine_row_13 && cost_row_d8_s2 <= cost_row_p32x64_128_s2 && cost_row_d8_s2 <= cost_row_p32x64_128 && cost_row_d8_s2 <= cost_row_p64x64_128_s2 && cost_row_d8_s2 <= cost_row_p64x64_128 && cost_row_d8_s2 <= cost_row_p64x128_128_s2 && cost_row_d8_s2 <= cost_row_p128x64_128 && cost_row_d8_s2 <= cost_row_p128x128_128 && cost_row_d8_s2 <= cost_row_p128x192_128 && cost_row_d8_s2 <= cost_row_p192x128_128) {  // engine-row-d8-s2
-      rule = 29;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && cost_row_d8_s1_pair_engine_row_4 && cost_row_d8_s1_pair_engine_row_5 && cost_row_d8_s1_pair_engine_row_6 && cost_row_d8_s1_pair_engine_row_7 && cost_row_d8_s1_pair_engine_row_8 && cost_row_d8_s1_pair_engine_row_9 && cost_row_d8_s1_pair_engine_row_10 && cost_row_d8_s1_pair_engine_row_11 && cost_row_d8_s1_pair_engine_row_12 && cost_row_d8_s1_pair_engine_row_13 && cost_row_d8_s1_pair <= cost_row_p32x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p32x64_128 && cost_row_d8_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p64x64_128 && cost_row_d8_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d8_s1_pair <= cost_row_p128x64_128 && cost_row_d8_s1_pair <= cost_row_p128x128_128 && cost_row_d8_s1_pair <= cost_row_p128x192_128 && cost_row_d8_s1_pair <= cost_row_p192x128_128) {  // engine-row-d8-s1-pair
-      rule = 30;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && cost_row_d16_s1_engine_row_5 && cost_row_d16_s1_engine_row_6 && cost_row_d16_s1_engine_row_7 && cost_row_d16_s1_engine_row_8 && cost_row_d16_s1_engine_row_9 && cost_row_d16_s1_engine_row_10 && cost_row_d16_s1_engine_row_11 && cost_row_d16_s1_engine_row_12 && cost_row_d16_s1_engine_row_13 && cost_row_d16_s1 <= cost_row_p32x64_128_s2 && cost_row_d16_s1 <= cost_row_p32x64_128 && cost_row_d16_s1 <= cost_row_p64x64_128_s2 && cost_row_d16_s1 <= cost_row_p64x64_128 && cost_row_d16_s1 <= cost_row_p64x128_128_s2 && cost_row_d16_s1 <= cost_row_p128x64_128 && cost_row_d16_s1 <= cost_row_p128x128_128 && cost_row_d16_s1 <= cost_row_p128x192_128 && cost_row_d16_s1 <= cost_row_p192x128_128) {  // engine-row-d16-s1
-      rule = 31;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && cost_row_d16_s2_engine_row_6 && cost_row_d16_s2_engine_row_7 && cost_row_d16_s2_engine_row_8 && cost_row_d16_s2_engine_row_9 && cost_row_d16_s2_engine_row_10 && cost_row_d16_s2_engine_row_11 && cost_row_d16_s2_engine_row_12 && cost_row_d16_s2_engine_row_13 && cost_row_d16_s2 <= cost_row_p32x64_128_s2 && cost_row_d16_s2 <= cost_row_p32x64_128 && cost_row_d16_s2 <= cost_row_p64x64_128_s2 && cost_row_d16_s2 <= cost_row_p64x64_128 && cost_row_d16_s2 <= cost_row_p64x128_128_s2 && cost_row_d16_s2 <= cost_row_p128x64_128 && cost_row_d16_s2 <= cost_row_p128x128_128 && cost_row_d16_s2 <= cost_row_p128x192_128 && cost_row_d16_s2 <= cost_row_p192x128_128) {  // engine-row-d16-s2
-      rule = 32;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && cost_row_d16_s1_pair_engine_row_7 && cost_row_d16_s1_pair_engine_row_8 && cost_row_d16_s1_pair_engine_row_9 && cost_row_d16_s1_pair_engine_row_10 && cost_row_d16_s1_pair_engine_row_11 && cost_row_d16_s1_pair_engine_row_12 && cost_row_d16_s1_pair_engine_row_13 && cost_row_d16_s1_pair <= cost_row_p32x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p32x64_128 && cost_row_d16_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p64x64_128 && cost_row_d16_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d16_s1_pair <= cost_row_p128x64_128 && cost_row_d16_s1_pair <= cost_row_p128x128_128 && cost_row_d16_s1_pair <= cost_row_p128x192_128 && cost_row_d16_s1_pair <= cost_row_p192x128_128) {  // engine-row-d16-s1-pair
-      rule = 33;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && cost_row_d16_s2_pair_engine_row_8 && cost_row_d16_s2_pair_engine_row_9 && cost_row_d16_s2_pair_engine_row_10 && cost_row_d16_s2_pair_engine_row_11 && cost_row_d16_s2_pair_engine_row_12 && cost_row_d16_s2_pair_engine_row_13 && cost_row_d16_s2_pair <= cost_row_p32x64_128_s2 && cost_row_d16_s2_pair <= cost_row_p32x64_128 && cost_row_d16_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d16_s2_pair <= cost_row_p64x64_128 && cost_row_d16_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d16_s2_pair <= cost_row_p128x64_128 && cost_row_d16_s2_pair <= cost_row_p128x128_128 && cost_row_d16_s2_pair <= cost_row_p128x192_128 && cost_row_d16_s2_pair <= cost_row_p192x128_128) {  // engine-row-d16-s2-pair
-      rule = 34;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && cost_row_d16_wide_pair_engine_row_9 && cost_row_d16_wide_pair_engine_row_10 && cost_row_d16_wide_pair_engine_row_11 && cost_row_d16_wide_pair_engine_row_12 && cost_row_d16_wide_pair_engine_row_13 && cost_row_d16_wide_pair <= cost_row_p32x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p32x64_128 && cost_row_d16_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p64x64_128 && cost_row_d16_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d16_wide_pair <= cost_row_p128x64_128 && cost_row_d16_wide_pair <= cost_row_p128x128_128 && cost_row_d16_wide_pair <= cost_row_p128x192_128 && cost_row_d16_wide_pair <= cost_row_p192x128_128) {  // engine-row-d16-wide-pair
-      rule = 35;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && cost_row_d32_s1_engine_row_10 && cost_row_d32_s1_engine_row_11 && cost_row_d32_s1_engine_row_12 && cost_row_d32_s1_engine_row_13 && cost_row_d32_s1 <= cost_row_p32x64_128_s2 && cost_row_d32_s1 <= cost_row_p32x64_128 && cost_row_d32_s1 <= cost_row_p64x64_128_s2 && cost_row_d32_s1 <= cost_row_p64x64_128 && cost_row_d32_s1 <= cost_row_p64x128_128_s2 && cost_row_d32_s1 <= cost_row_p128x64_128 && cost_row_d32_s1 <= cost_row_p128x128_128 && cost_row_d32_s1 <= cost_row_p128x192_128 && cost_row_d32_s1 <= cost_row_p192x128_128) {  // engine-row-d32-s1
-      rule = 36;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && cost_row_d32_s2_engine_row_11 && cost_row_d32_s2_engine_row_12 && cost_row_d32_s2_engine_row_13 && cost_row_d32_s2 <= cost_row_p32x64_128_s2 && cost_row_d32_s2 <= cost_row_p32x64_128 && cost_row_d32_s2 <= cost_row_p64x64_128_s2 && cost_row_d32_s2 <= cost_row_p64x64_128 && cost_row_d32_s2 <= cost_row_p64x128_128_s2 && cost_row_d32_s2 <= cost_row_p128x64_128 && cost_row_d32_s2 <= cost_row_p128x128_128 && cost_row_d32_s2 <= cost_row_p128x192_128 && cost_row_d32_s2 <= cost_row_p192x128_128) {  // engine-row-d32-s2
-      rule = 37;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && cost_row_d32_s1_pair_engine_row_12 && cost_row_d32_s1_pair_engine_row_13 && cost_row_d32_s1_pair <= cost_row_p32x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p32x64_128 && cost_row_d32_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p64x64_128 && cost_row_d32_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d32_s1_pair <= cost_row_p128x64_128 && cost_row_d32_s1_pair <= cost_row_p128x128_128 && cost_row_d32_s1_pair <= cost_row_p128x192_128 && cost_row_d32_s1_pair <= cost_row_p192x128_128) {  // engine-row-d32-s1-pair
-      rule = 38;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && cost_row_d32_s2_pair_engine_row_13 && cost_row_d32_s2_pair <= cost_row_p32x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p32x64_128 && cost_row_d32_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p64x64_128 && cost_row_d32_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d32_s2_pair <= cost_row_p128x64_128 && cost_row_d32_s2_pair <= cost_row_p128x128_128 && cost_row_d32_s2_pair <= cost_row_p128x192_128 && cost_row_d32_s2_pair <= cost_row_p192x128_128) {  // engine-row-d32-s2-pair
-      rule = 39;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && cost_row_d32_wide_pair <= cost_row_p32x64_128_s2 && cost_row_d32_wide_pair <= cost_row_p32x64_128 && cost_row_d32_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d32_wide_pair <= cost_row_p64x64_128 && cost_row_d32_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d32_wide_pair <= cost_row_p128x64_128 && cost_row_d32_wide_pair <= cost_row_p128x128_128 && cost_row_d32_wide_pair <= cost_row_p128x192_128 && cost_row_d32_wide_pair <= cost_row_p192x128_128) {  // engine-row-d32-wide-pair
-      rule = 40;
-      return 0;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p32x64_128_s2 <= cost_row_p32x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p128x64_128 && cost_row_p32x64_128_s2 <= cost_row_p128x128_128 && cost_row_p32x64_128_s2 <= cost_row_p128x192_128 && cost_row_p32x64_128_s2 <= cost_row_p192x128_128) {  // engine-row-p32x64-128-s2
-      rule = 41;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128) {  // engine-row-p32x64-128
-      rule = 42;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128) {  // engine-row-p64x64-128-s2
-      rule = 43;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128) {  // engine-row-p64x64-128
-      rule = 44;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128) {  // engine-row-p64x128-128-s2
-      rule = 45;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128) {  // engine-row-p128x64-128
-      rule = 46;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p128x128_128 <= cost_row_p128x192_128 && cost_row_p128x128_128 <= cost_row_p192x128_128) {  // engine-row-p128x128-128
-      rule = 47;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p128x192_128 <= cost_row_p192x128_128) {  // engine-row-p128x192-128
-      rule = 48;
-      return 2;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */) {  // engine-row-p192x128-128
-      rule = 49;
-      return 2;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && cost_block_d8x8_pair_engine_block_1 && cost_block_d8x8_pair_engine_block_2 && cost_block_d8x8_pair_engine_block_3 && cost_block_d8x8_pair_engine_block_4 && cost_block_d8x8_pair_engine_block_5 && cost_block_d8x8_pair_engine_block_6 && cost_block_d8x8_pair_engine_block_7 && cost_block_d8x8_pair_engine_block_8 && cost_block_d8x8_pair_engine_block_9 && cost_block_d8x8_pair_engine_block_10 && cost_block_d8x8_pair_engine_block_11 && cost_block_d8x8_pair_engine_block_12 && cost_block_d8x8_pair <= cost_block_p16x64_128 && cost_block_d8x8_pair <= cost_block_p32x64_128_s2 && cost_block_d8x8_pair <= cost_block_p32x64_128 && cost_block_d8x8_pair <= cost_block_p64x64_128_s2 && cost_block_d8x8_pair <= cost_block_p64x64_128 && cost_block_d8x8_pair <= cost_block_p64x128_128_s2 && cost_block_d8x8_pair <= cost_block_p128x64_128 && cost_block_d8x8_pair <= cost_block_p128x128_128 && cost_block_d8x8_pair <= cost_block_p128x192_128 && cost_block_d8x8_pair <= cost_block_p192x128_128) {  // engine-block-d8x8-pair
-      rule = 50;
-      return 0;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && cost_block_d8_s2_engine_block_2 && cost_block_d8_s2_engine_block_3 && cost_block_d8_s2_engine_block_4 && cost_block_d8_s2_engine_block_5 && cost_block_d8_s2_engine_block_6 && cost_block_d8_s2_engine_block_7 && cost_block_d8_s2_engine_block_8 && cost_block_d8_s2_engine_block_9 && cost_block_d8_s2_engine_block_10 && cost_block_d8_s2_engine_block_11 && cost_block_d8_s2_engine_block_12 && cost_block_d8_s2 <= cost_block_p16x64_128 && cost_block_d8_s2 <= cost_block_p32x64_128_s2 && cost_block_d8_s2 <= cost_block_p32x64_128 && cost_block_d8_s2 <= cost_block_p64x64_128_s2 && cost_block_d8_s2 <= cost_block_p64x64_128 && cost_block_d8_s2 <= cost_block_p64x128_128_s2 && cost_block_d8_s2 <= cost_block_p128x64_128 && cost_block_d8_s2 <= cost_block_p128x128_128 && cost_block_d8_s2 <= cost_block_p128x192_128 && cost_block_d8_s2 <= cost_block_p192x128_128) {  // engine-block-d8-s2
-      rule = 51;
-      return 0;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && cost_block_d8_s1_pair_engine_block_3 && cost_block_d8_s1_pair_engine_block_4 && cost_block_d8_s1_pair_engine_block_5 && cost_block_d8_s1_pair_engine_block_6 && cost_block_d8_s1_pair_engine_block_7 && cost_block_d8_s1_pair_engine_block_8 && cost_block_d8_s1_pair_engine_block_9 && cost_block_d8_s1_pair_engine_block_10 && cost_block_d8_s1_pair_engine_block_11 && cost_block_d8_s1_pair_engine_block_12 && cost_block_d8_s1_pair <= cost_block_p16x64_128 && cost_block_d8_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p32x64_128 && cost_block_d8_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p64x64_128 && cost_block_d8_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d8_s1_pair <= cost_block_p128x64_128 && cost_block_d8_s1_pair <= cost_block_p128x128_128 && cost_block_d8_s1_pair <= cost_block_p128x192_128 && cost_block_d8_s1_pair <= cost_block_p192x128_128) {  // engine-block-d8-s1-pair
-      rule = 52;
-      return 0;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && cost_block_d8_s2_pair_engine_block_4 && cost_block_d8_s2_pair_engine_block_5 && cost_block_d8_s2_pair_engine_block_6 && cost_block_d8_s2_pair_engine_block_7 && cost_block_d8_s2_pair_engine_block_8 && cost_block_d8_s2_pair_engine_block_9 && cost_block_d8_s2_pair_engine_block_10 && cost_block_d8_s2_pair_engine_block_11 && cost_block_d8_s2_pair_engine_block_12 && cost_block_d8_s2_pair <= cost_block_p16x64_128 && cost_block_d8_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p32x64_128 && cost_block_d8_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p64x64_128 && cost_block_d8_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d8_s2_pair <= cost_block_p128x64_128 && cost_block_d8_s2_pair <= cost_block_p128x128_128 && cost_block_d8_s2_pair <= cost_block_p128x192_128 && cost_block_d8_s2_pair <= cost_block_p192x128_128) {  // engine-block-d8-s2-pair
-      rule = 53;
-      return 0;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && cost_block_d8_wide_pair_engine_block_5 && cost_block_d8_wide_pair_engine_block_6 && cost_block_d8_wide_pair_engine_block_7 && cost_block_d8_wide_pair_engine_block_8 && cost_block_d8_wide_pair_engine_block_9 && cost_block_d8_wide_pair_engine_block_10 && cost_block_d8_wide_pair_engine_block_11 && cost_block_d8_wide_pair_engine_block_12 && cost_block_d8_wide_pair <= cost_block_p16x64_128 && cost_block_d8_wide_pair <= cost_block_p32x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p32x64_128 && cost_block_d8_wide_pair <= cost_block_p64x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p64x64_128 && cost_block_d8_wide_pair <= cost_block_p64x128_128_s2 && cost_block_d8_wide_pair <= cost_block_p128x64_128 && cost_block_d8_wide_pair <= cost_block_p128x128_128 && cost_block_d8_wide_pair <= cost_block_p128x192_128 && cost_block_d8_wide_pair <= cost_block_p192x128_128) {  // engine-block-d8-wide-pair
-      rule = 54;
-      return 0;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && cost_block_d16_s1_engine_block_6 && cost_block_d16_s1_engine_block_7 && cost_block_d16_s1_engine_block_8 && cost_block_d16_s1_engine_block_9 && cost_block_d16_s1_engine_block_10 && cost_block_d16_s1_engine_block_11 && cost_block_d16_s1_engine_block_12 && cost_block_d16_s1 <= cost_block_p16x64_128 && cost_block_d16_s1 <= cost_block_p32x64_128_s2 && cost_block_d16_s1 <= cost_block_p32x64_128 && cost_block_d16_s1 <= cost_block_p64x64_128_s2 && cost_block_d16_s1 <= cost_block_p64x64_128 && cost_block_d16_s1 <= cost_block_p64x128_128_s2 && cost_block_d16_s1 <= cost_block_p128x64_128 && cost_block_d16_s1 <= cost_block_p128x128_128 && cost_block_d16_s1 <= cost_block_p128x192_128 && cost_block_d16_s1 <= cost_block_p192x128_128) {  // engine-block-d16-s1
-      rule = 55;
-      return 0;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && cost_block_d16_s2_engine_block_7 && cost_block_d16_s2_engine_block_8 && cost_block_d16_s2_engine_block_9 && cost_block_d16_s2_engine_block_10 && cost_block_d16_s2_engine_block_11 && cost_block_d16_s2_engine_block_12 && cost_block_d16_s2 <= cost_block_p16x64_128 && cost_block_d16_s2 <= cost_block_p32x64_128_s2 && cost_block_d16_s2 <= cost_block_p32x64_128 && cost_block_d16_s2 <= cost_block_p64x64_128_s2 && cost_block_d16_s2 <= cost_block_p64x64_128 && cost_block_d16_s2 <= cost_block_p64x128_128_s2 && cost_block_d16_s2 <= cost_block_p128x64_128 && cost_block_d16_s2 <= cost_block_p128x128_128 && cost_block_d16_s2 <= cost_block_p128x192_128 && cost_block_d16_s2 <= cost_block_p192x128_128) {  // engine-block-d16-s2
-      rule = 56;
-      return 0;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && cost_block_d16_s1_pair_engine_block_8 && cost_block_d16_s1_pair_engine_block_9 && cost_block_d16_s1_pair_engine_block_10 && cost_block_d16_s1_pair_engine_block_11 && cost_block_d16_s1_pair_engine_block_12 && cost_block_d16_s1_pair <= cost_block_p16x64_128 && cost_block_d16_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p32x64_128 && cost_block_d16_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p64x64_128 && cost_block_d16_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d16_s1_pair <= cost_block_p128x64_128 && cost_block_d16_s1_pair <= cost_block_p128x128_128 && cost_block_d16_s1_pair <= cost_block_p128x192_128 && cost_block_d16_s1_pair <= cost_block_p192x128_128) {  // engine-block-d16-s1-pair
-      rule = 57;
-      return 0;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && cost_block_d16_s2_pair_engine_block_9 && cost_block_d16_s2_pair_engine_block_10 && cost_block_d16_s2_pair_engine_block_11 && cost_block_d16_s2_pair_engine_block_12 && cost_block_d16_s2_pair <= cost_block_p16x64_128 && cost_block_d16_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p32x64_128 && cost_block_d16_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p64x64_128 && cost_block_d16_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d16_s2_pair <= cost_block_p128x64_128 && cost_block_d16_s2_pair <= cost_block_p128x128_128 && cost_block_d16_s2_pair <= cost_block_p128x192_128 && cost_block_d16_s2_pair <= cost_block_p192x128_128) {  // engine-block-d16-s2-pair
-      rule = 58;
-      return 0;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && cost_block_d32_s1_engine_block_10 && cost_block_d32_s1_engine_block_11 && cost_block_d32_s1_engine_block_12 && cost_block_d32_s1 <= cost_block_p16x64_128 && cost_block_d32_s1 <= cost_block_p32x64_128_s2 && cost_block_d32_s1 <= cost_block_p32x64_128 && cost_block_d32_s1 <= cost_block_p64x64_128_s2 && cost_block_d32_s1 <= cost_block_p64x64_128 && cost_block_d32_s1 <= cost_block_p64x128_128_s2 && cost_block_d32_s1 <= cost_block_p128x64_128 && cost_block_d32_s1 <= cost_block_p128x128_128 && cost_block_d32_s1 <= cost_block_p128x192_128 && cost_block_d32_s1 <= cost_block_p192x128_128) {  // engine-block-d32-s1
-      rule = 59;
-      return 0;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && cost_block_d32_s2_engine_block_11 && cost_block_d32_s2_engine_block_12 && cost_block_d32_s2 <= cost_block_p16x64_128 && cost_block_d32_s2 <= cost_block_p32x64_128_s2 && cost_block_d32_s2 <= cost_block_p32x64_128 && cost_block_d32_s2 <= cost_block_p64x64_128_s2 && cost_block_d32_s2 <= cost_block_p64x64_128 && cost_block_d32_s2 <= cost_block_p64x128_128_s2 && cost_block_d32_s2 <= cost_block_p128x64_128 && cost_block_d32_s2 <= cost_block_p128x128_128 && cost_block_d32_s2 <= cost_block_p128x192_128 && cost_block_d32_s2 <= cost_block_p192x128_128) {  // engine-block-d32-s2
-      rule = 60;
-      return 0;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && cost_block_d32_s1_pair_engine_block_12 && cost_block_d32_s1_pair <= cost_block_p16x64_128 && cost_block_d32_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p32x64_128 && cost_block_d32_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p64x64_128 && cost_block_d32_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d32_s1_pair <= cost_block_p128x64_128 && cost_block_d32_s1_pair <= cost_block_p128x128_128 && cost_block_d32_s1_pair <= cost_block_p128x192_128 && cost_block_d32_s1_pair <= cost_block_p192x128_128) {  // engine-block-d32-s1-pair
-      rule = 61;
-      return 0;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && cost_block_d32_wide_pair <= cost_block_p16x64_128 && cost_block_d32_wide_pair <= cost_block_p32x64_128_s2 && cost_block_d32_wide_pair <= cost_block_p32x64_128 && cost_block_d32_wide_pair <= cost_block_p64x64_128_s2 && cost_block_d32_wide_pair <= cost_block_p64x64_128 && cost_block_d32_wide_pair <= cost_block_p64x128_128_s2 && cost_block_d32_wide_pair <= cost_block_p128x64_128 && cost_block_d32_wide_pair <= cost_block_p128x128_128 && cost_block_d32_wide_pair <= cost_block_p128x192_128 && cost_block_d32_wide_pair <= cost_block_p192x128_128) {  // engine-block-d32-wide-pair
-      rule = 62;
-      return 0;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p16x64_128 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128 <= cost_block_p32x64_128 && cost_block_p16x64_128 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128 <= cost_block_p64x64_128 && cost_block_p16x64_128 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128 <= cost_block_p128x64_128 && cost_block_p16x64_128 <= cost_block_p128x128_128 && cost_block_p16x64_128 <= cost_block_p128x192_128 && cost_block_p16x64_128 <= cost_block_p192x128_128) {  // engine-block-p16x64-128
-      rule = 63;
-      return 2;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128) {  // engine-block-p32x64-128-s2
-      rule = 64;
-      return 2;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128) {  // engine-block-p32x64-128
-      rule = 65;
-      return 2;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128) {  // engine-block-p64x64-128-s2
-      rule = 66;
-      return 2;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128) {  // engine-block-p64x64-128
-      rule = 67;
-      return 2;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128) {  // engine-block-p64x128-128-s2
-      rule = 68;
-      return 2;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128) {  // engine-block-p128x64-128
-      rule = 69;
-      return 2;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p128x128_128 <= cost_block_p128x192_128 && cost_block_p128x128_128 <= cost_block_p192x128_128) {  // engine-block-p128x128-128
-      rule = 70;
-      return 2;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p128x192_128 <= cost_block_p192x128_128) {  // engine-block-p128x192-128
-      rule = 71;
-      return 2;
-    }
-    if (measured_sizes && scaling == 2 /* block */) {  // engine-block-p192x128-128
-      rule = 72;
-      return 2;
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */) {
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_rounds_8x16_264 = cost_last_8x16 / 264;
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
+      const int64_t cost_fast_d8x8_pair = 3743000 + 394 * cost_steps + 148 * cost_tiles_8x16 * cost_steps + 20580 * cost_rounds_8x16_264 + 13310 * cost_rounds_8x16_264 * cost_steps + 53860 * cost_input + 18480 * cost_output + 6 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
+      const int64_t cost_fast_d8_s2 = 3066000 + 11270 * cost_steps + 835 * cost_tiles_8x64 * cost_steps + 2197 * cost_input;
+      const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
+      const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
+      const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
+      const int64_t cost_fast_d8_s1_pair = 2733000 + 48760 * cost_steps + 1799 * cost_tiles_8x64 + 591 * cost_tiles_8x64 * cost_steps + 59560 * cost_rounds_8x64_264 * cost_steps + 360 * cost_output + 5 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_fast_d8_s2_pair = 3880000 + 18200 * cost_steps + 719 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
+      const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
+      const int64_t cost_fast_d8_wide_pair = 2848000 + 63030 * cost_steps + 1342 * cost_tiles_8x128 * cost_steps + 3458 * cost_input + 2948 * cost_output + 9 * cost_outside_8x128 * cost_steps;
+      const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
+      const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
+      const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
+      const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
+      const int64_t cost_fast_d16_s1 = 2671000 + 50100 * cost_steps + 524 * cost_tiles_16x64 * cost_steps + 365100 * cost_rounds_16x64_132 + 39960 * cost_rounds_16x64_132 * cost_steps + 3847 * cost_input + 982 * cost_output + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s2 = 2905000 + 14270 * cost_steps + 763 * cost_tiles_16x64 * cost_steps + 2975 * cost_input + 1 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
+      const int64_t cost_fast_d16_s1_pair = 2824000 + 49400 * cost_steps + 571 * cost_tiles_16x64 * cost_steps + 50220 * cost_rounds_16x64_264 * cost_steps + 4876 * cost_input + 5 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s2_pair = 3799000 + 22180 * cost_steps + 671 * cost_tiles_16x64 * cost_steps + 1 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_fast_d32_s2 = 3296000 + 14730 * cost_steps + 635 * cost_tiles_32x64 * cost_steps + 4712 * cost_input + 4 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
+      const int64_t cost_fast_d32_s1_pair = 2787000 + 58640 * cost_steps + 615 * cost_tiles_32x64 * cost_steps + 62710 * cost_rounds_32x64_264 * cost_steps + 1950 * cost_input;
+      const int64_t cost_fast_d32_s2_pair = 3996000 + 22410 * cost_steps + 601 * cost_tiles_32x64 * cost_steps + 2500 * cost_input + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
+      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
+      const int64_t cost_fast_d32_wide_pair = 3100000 + 88570 * cost_steps + 1302 * cost_tiles_32x128 * cost_steps + 4577 * cost_input + 1 * cost_outside_32x128 * cost_steps;
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_fast_f16x64_128 = 2870000 + 62440 * cost_steps + 3475 * cost_tiles_16x64 + 695000 * cost_rounds_16x64_132 + 48180 * cost_rounds_16x64_132 * cost_steps + 104 * cost_weight + 1620 * cost_input + 5 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_rounds_32x64_262 = cost_last_32x64 / 262;
+      const int64_t cost_fast_f32x64_128_s2 = 3588000 + 13920 * cost_steps + 3579 * cost_tiles_32x64 + 168 * cost_tiles_32x64 * cost_steps + 24790 * cost_rounds_32x64_262 * cost_steps + 155 * cost_weight + 2484 * cost_input + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+      const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+      const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
+      const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
+      const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
+      const int64_t cost_fast_f64x64_128_s2 = 3854000 + 25440 * cost_steps + 5664 * cost_tiles_64x64 + 266 * cost_tiles_64x64 * cost_steps + 27150 * cost_rounds_64x64_132 * cost_steps + 14280 * cost_late_64x64_132_66_wholes * cost_steps + 82 * cost_weight + 525 * cost_input + 252 * cost_output;
+      const int64_t cost_fast_f64x64_128 = 3176000 + 63410 * cost_steps + 2544 * cost_tiles_64x64 + 77 * cost_tiles_64x64 * cost_steps + 67370 * cost_rounds_64x64_132 * cost_steps + 80 * cost_weight + 397 * cost_input + 1212 * cost_output;
+      const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
+      const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
+      const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
+      const int64_t cost_late_128x64_132_66 = cost_last_128x64 + 66;
+      const int64_t cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 / 132;
+      const int64_t cost_fast_f128x64_128_s2 = 4413000 + 26870 * cost_steps + 383 * cost_tiles_128x64 * cost_steps + 695400 * cost_rounds_128x64_132 + 32060 * cost_rounds_128x64_132 * cost_steps + 15450 * cost_late_128x64_132_66_wholes * cost_steps + 83 * cost_weight + 413 * cost_input + 209 * cost_output;
+      const int64_t cost_fast_f128x64_128 = 3494000 + 70540 * cost_steps + 1601 * cost_tiles_128x64 + 137 * cost_tiles_128x64 * cost_steps + 232700 * cost_rounds_128x64_132 + 80680 * cost_rounds_128x64_132 * cost_steps + 89 * cost_weight + 378 * cost_input + 370 * cost_output;
+      const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
+      const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
+      const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
+      const int64_t cost_fast_f128x128_128_team = 4203000 + 105000 * cost_steps + 179 * cost_tiles_128x128 * cost_steps + 977100 * cost_rounds_128x128_132 + 135800 * cost_rounds_128x128_132 * cost_steps + 120 * cost_weight + 344 * cost_input + 131 * cost_output;
+      const int64_t cost_fast_f128x128_128 = 4778000 + 104800 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 132100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 270 * cost_input + 38 * cost_output;
+      const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
+      const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
+      const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
+      const int64_t cost_fast_f192x128_128 = 5555000 + 191400 * cost_steps + 165 * cost_tiles_192x128 * cost_steps + 855400 * cost_rounds_192x128_132 + 211400 * cost_rounds_192x128_132 * cost_steps + 93 * cost_weight + 296 * cost_input;
+      const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
+      const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
+      const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
+      const int64_t cost_fast_f256x128_128 = 4221000 + 260100 * cost_steps + 144 * cost_tiles_256x128 * cost_steps + 199600 * cost_rounds_256x128_132 + 291500 * cost_rounds_256x128_132 * cost_steps + 82 * cost_weight + 278 * cost_input + 482 * cost_output;
+      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_fast_d8x8_pair <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d8x8_pair <= cost_fast_f16x64_128 && cost_fast_d8x8_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f64x64_128 && cost_fast_d8x8_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f128x64_128 && cost_fast_d8x8_pair <= cost_fast_f128x128_128_team && cost_fast_d8x8_pair <= cost_fast_f128x128_128 && cost_fast_d8x8_pair <= cost_fast_f192x128_128 && cost_fast_d8x8_pair <= cost_fast_f256x128_128) {  // engine-fast-d8x8-pair
+        rule = 4;
+        return 0;
+      }
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d8_s2 <= cost_fast_f16x64_128 && cost_fast_d8_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f64x64_128 && cost_fast_d8_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f128x64_128 && cost_fast_d8_s2 <= cost_fast_f128x128_128_team && cost_fast_d8_s2 <= cost_fast_f128x128_128 && cost_fast_d8_s2 <= cost_fast_f192x128_128 && cost_fast_d8_s2 <= cost_fast_f256x128_128) {  // engine-fast-d8-s2
+        rule = 5;
+        return 0;
+      }
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d8_s1_pair <= cost_fast_f16x64_128 && cost_fast_d8_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f64x64_128 && cost_fast_d8_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f128x64_128 && cost_fast_d8_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d8_s1_pair <= cost_fast_f128x128_128 && cost_fast_d8_s1_pair <= cost_fast_f192x128_128 && cost_fast_d8_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-s1-pair
+        rule = 6;
+        return 0;
+      }
+      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d8_s2_pair <= cost_fast_f16x64_128 && cost_fast_d8_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f64x64_128 && cost_fast_d8_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f128x64_128 && cost_fast_d8_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d8_s2_pair <= cost_fast_f128x128_128 && cost_fast_d8_s2_pair <= cost_fast_f192x128_128 && cost_fast_d8_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-s2-pair
+        rule = 7;
+        return 0;
+      }
+      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_wide_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d8_wide_pair <= cost_fast_f16x64_128 && cost_fast_d8_wide_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_wide_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_wide_pair <= cost_fast_f64x64_128 && cost_fast_d8_wide_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_wide_pair <= cost_fast_f128x64_128 && cost_fast_d8_wide_pair <= cost_fast_f128x128_128_team && cost_fast_d8_wide_pair <= cost_fast_f128x128_128 && cost_fast_d8_wide_pair <= cost_fast_f192x128_128 && cost_fast_d8_wide_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-wide-pair
+        rule = 8;
+        return 0;
+      }
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d16_s1 <= cost_fast_f16x64_128 && cost_fast_d16_s1 <= cost_fast_f32x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f64x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f64x64_128 && cost_fast_d16_s1 <= cost_fast_f128x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f128x64_128 && cost_fast_d16_s1 <= cost_fast_f128x128_128_team && cost_fast_d16_s1 <= cost_fast_f128x128_128 && cost_fast_d16_s1 <= cost_fast_f192x128_128 && cost_fast_d16_s1 <= cost_fast_f256x128_128) {  // engine-fast-d16-s1
+        rule = 9;
+        return 0;
+      }
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d16_s2 <= cost_fast_f16x64_128 && cost_fast_d16_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f64x64_128 && cost_fast_d16_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f128x64_128 && cost_fast_d16_s2 <= cost_fast_f128x128_128_team && cost_fast_d16_s2 <= cost_fast_f128x128_128 && cost_fast_d16_s2 <= cost_fast_f192x128_128 && cost_fast_d16_s2 <= cost_fast_f256x128_128) {  // engine-fast-d16-s2
+        rule = 10;
+        return 0;
+      }
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d16_s1_pair <= cost_fast_f16x64_128 && cost_fast_d16_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f64x64_128 && cost_fast_d16_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f128x64_128 && cost_fast_d16_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d16_s1_pair <= cost_fast_f128x128_128 && cost_fast_d16_s1_pair <= cost_fast_f192x128_128 && cost_fast_d16_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d16-s1-pair
+        rule = 11;
+        return 0;
+      }
+      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d16_s2_pair <= cost_fast_f16x64_128 && cost_fast_d16_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f64x64_128 && cost_fast_d16_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f128x64_128 && cost_fast_d16_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d16_s2_pair <= cost_fast_f128x128_128 && cost_fast_d16_s2_pair <= cost_fast_f192x128_128 && cost_fast_d16_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d16-s2-pair
+        rule = 12;
+        return 0;
+      }
+      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d32_s2 <= cost_fast_f16x64_128 && cost_fast_d32_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f64x64_128 && cost_fast_d32_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f128x64_128 && cost_fast_d32_s2 <= cost_fast_f128x128_128_team && cost_fast_d32_s2 <= cost_fast_f128x128_128 && cost_fast_d32_s2 <= cost_fast_f192x128_128 && cost_fast_d32_s2 <= cost_fast_f256x128_128) {  // engine-fast-d32-s2
+        rule = 13;
+        return 0;
+      }
+      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d32_s1_pair <= cost_fast_f16x64_128 && cost_fast_d32_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f64x64_128 && cost_fast_d32_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f128x64_128 && cost_fast_d32_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d32_s1_pair <= cost_fast_f128x128_128 && cost_fast_d32_s1_pair <= cost_fast_f192x128_128 && cost_fast_d32_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-s1-pair
+        rule = 14;
+        return 0;
+      }
+      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d32_s2_pair <= cost_fast_f16x64_128 && cost_fast_d32_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f64x64_128 && cost_fast_d32_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f128x64_128 && cost_fast_d32_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d32_s2_pair <= cost_fast_f128x128_128 && cost_fast_d32_s2_pair <= cost_fast_f192x128_128 && cost_fast_d32_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-s2-pair
+        rule = 15;
+        return 0;
+      }
+      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && cost_fast_d32_wide_pair <= cost_fast_f16x64_128 && cost_fast_d32_wide_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f64x64_128 && cost_fast_d32_wide_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f128x64_128 && cost_fast_d32_wide_pair <= cost_fast_f128x128_128_team && cost_fast_d32_wide_pair <= cost_fast_f128x128_128 && cost_fast_d32_wide_pair <= cost_fast_f192x128_128 && cost_fast_d32_wide_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-wide-pair
+        rule = 16;
+        return 0;
+      }
+      if (cost_fast_f16x64_128 <= cost_fast_f32x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f128x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x128_128_team && cost_fast_f16x64_128 <= cost_fast_f128x128_128 && cost_fast_f16x64_128 <= cost_fast_f192x128_128 && cost_fast_f16x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f16x64-128
+        rule = 17;
+        return 2;
+      }
+      if (cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f32x64-128-s2
+        rule = 18;
+        return 2;
+      }
+      if (cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f64x64-128-s2
+        rule = 19;
+        return 2;
+      }
+      if (cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f64x64-128
+        rule = 20;
+        return 2;
+      }
+      if (cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f128x64-128-s2
+        rule = 21;
+        return 2;
+      }
+      if (cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x64-128
+        rule = 22;
+        return 2;
+      }
+      if (cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // engine-fast-f128x128-128-team
+        rule = 23;
+        return 2;
+      }
+      if (cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x128-128
+        rule = 24;
+        return 2;
+      }
+      if (cost_fast_f192x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f192x128-128
+        rule = 25;
+        return 2;
+      }
+      if (true) {  // engine-fast-f256x128-128
+        rule = 26;
+        return 2;
+      }
+    }
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */) {
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_rounds_8x16_264 = cost_last_8x16 / 264;
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
+      const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
+      const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
+      const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
+      const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
+      const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
+      const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
+      const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
+      const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
+      const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
+      const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
+      const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
+      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+      const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+      const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
+      const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
+      const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
+      const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
+      const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
+      const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
+      const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
+      const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
+      const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
+      const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
+      const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
+      const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
+      const int64_t cost_row_d8x8_pair = 3229000 + 15770 * cost_steps + 141 * cost_tiles_8x16 * cost_steps + 21290 * cost_rounds_8x16_264 * cost_steps + 37210 * cost_input + 19070 * cost_output + 3 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
+      const int64_t cost_row_d8_s1 = 2214000 + 57910 * cost_steps + 574 * cost_tiles_8x64 * cost_steps + 155000 * cost_rounds_8x64_132 + 43750 * cost_rounds_8x64_132 * cost_steps + 3924 * cost_input + 2433 * cost_output + 3 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_row_d8_s2 = 2756000 + 20850 * cost_steps + 785 * cost_tiles_8x64 * cost_steps;
+      const int64_t cost_row_d8_s1_pair = 2160000 + 60800 * cost_steps + 6037 * cost_tiles_8x64 + 517 * cost_tiles_8x64 * cost_steps + 14320000 * cost_rounds_8x64_264 + 4339 * cost_output + 5 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_row_d16_s1 = 1920000 + 65700 * cost_steps + 8801 * cost_tiles_16x64 + 393 * cost_tiles_16x64 * cost_steps + 57370 * cost_rounds_16x64_132 * cost_steps + 3364 * cost_input + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_row_d16_s2 = 2439000 + 25770 * cost_steps + 684 * cost_tiles_16x64 * cost_steps + 1322 * cost_input + 9931 * cost_output;
+      const int64_t cost_row_d16_s1_pair = 2051000 + 67800 * cost_steps + 6475 * cost_tiles_16x64 + 466 * cost_tiles_16x64 * cost_steps + 15060000 * cost_rounds_16x64_264 + 2985 * cost_input + 468 * cost_output + 5 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_row_d16_s2_pair = 3525000 + 26510 * cost_steps + 689 * cost_tiles_16x64 * cost_steps + 2397 * cost_input + 1 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
+      const int64_t cost_outside_16x128 = M * 15 % 16 * ((N + 127) / 128);
+      const int64_t cost_row_d16_wide_pair = 2561000 + 71800 * cost_steps + 1435 * cost_tiles_16x128 * cost_steps + 6514 * cost_input + 2 * cost_outside_16x128 * cost_steps;
+      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_row_d32_s1 = 2102000 + 70430 * cost_steps + 7978 * cost_tiles_32x64 + 278 * cost_tiles_32x64 * cost_steps + 69720 * cost_rounds_32x64_132 * cost_steps + 1493 * cost_input + 3792 * cost_output + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_row_d32_s2 = 2729000 + 25160 * cost_steps + 272 * cost_tiles_32x64 + 583 * cost_tiles_32x64 * cost_steps + 4175 * cost_input + 3608 * cost_output + 4 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_row_d32_s1_pair = 2272000 + 70860 * cost_steps + 4095 * cost_tiles_32x64 + 456 * cost_tiles_32x64 * cost_steps + 13800000 * cost_rounds_32x64_264 + 343 * cost_input + 4377 * cost_output + 4 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_row_d32_s2_pair = 3676000 + 30430 * cost_steps + 658 * cost_tiles_32x64 * cost_steps + 1388 * cost_input + 1 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_row_d32_wide_pair = 2892000 + 87630 * cost_steps + 1404 * cost_tiles_32x128 * cost_steps + 6903 * cost_input + 2 * cost_outside_32x128 * cost_steps;
+      const int64_t cost_rounds_32x64_130 = cost_last_32x64 / 130;
+      const int64_t cost_shares_32x64_65 = cost_last_32x64 / 65;
+      const int64_t cost_row_p32x64_128_s2 = 2889000 + 38920 * cost_steps + 12180 * cost_tiles_32x64 + 228 * cost_tiles_32x64 * cost_steps + 3956 * cost_rounds_32x64_130 * cost_steps + 18930 * cost_shares_32x64_65 * cost_steps + 75 * cost_weight + 628 * cost_input + 1 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_row_p32x64_128 = 2451000 + 86700 * cost_steps + 8150 * cost_tiles_32x64 + 82 * cost_tiles_32x64 * cost_steps + 69710 * cost_rounds_32x64_132 * cost_steps + 61 * cost_weight;
+      const int64_t cost_row_p64x64_128_s2 = 3756000 + 49270 * cost_steps + 4675 * cost_tiles_64x64 + 302 * cost_tiles_64x64 * cost_steps + 574400 * cost_rounds_64x64_132 + 39570 * cost_rounds_64x64_132 * cost_steps + 28840 * cost_late_64x64_132_66_wholes * cost_steps + 31 * cost_weight;
+      const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
+      const int64_t cost_row_p64x64_128 = 2618000 + 95170 * cost_steps + 972 * cost_tiles_64x64 + 131 * cost_tiles_64x64 * cost_steps + 94610 * cost_rounds_64x64_132 * cost_steps + 35 * cost_weight + 390 * cost_input + 1616 * cost_output + 1 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_130 = cost_last_64x128 / 130;
+      const int64_t cost_late_64x128_130_65 = cost_last_64x128 + 65;
+      const int64_t cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 / 130;
+      const int64_t cost_row_p64x128_128_s2 = 4467000 + 47850 * cost_steps + 241 * cost_tiles_64x128 * cost_steps + 1024000 * cost_rounds_64x128_130 + 54680 * cost_rounds_64x128_130 * cost_steps + 36470 * cost_late_64x128_130_65_wholes * cost_steps + 130 * cost_weight + 816 * cost_input + 346 * cost_output;
+      const int64_t cost_row_p128x64_128 = 3410000 + 105000 * cost_steps + 103 * cost_tiles_128x64 * cost_steps + 736300 * cost_rounds_128x64_132 + 114400 * cost_rounds_128x64_132 * cost_steps + 98 * cost_weight + 306 * cost_input + 644 * cost_output;
+      const int64_t cost_row_p128x128_128 = 4234000 + 142500 * cost_steps + 166 * cost_tiles_128x128 * cost_steps + 998200 * cost_rounds_128x128_132 + 173300 * cost_rounds_128x128_132 * cost_steps + 114 * cost_weight + 208 * cost_input + 317 * cost_output;
+      const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
+      const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
+      const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
+      const int64_t cost_row_p128x192_128 = 4945000 + 253900 * cost_steps + 287 * cost_tiles_128x192 * cost_steps + 2930000 * cost_rounds_128x192_132 + 263500 * cost_rounds_128x192_132 * cost_steps + 92 * cost_weight + 172 * cost_input + 78 * cost_output;
+      const int64_t cost_row_p192x128_128 = 4969000 + 230300 * cost_steps + 363 * cost_tiles_192x128 * cost_steps + 1372000 * cost_rounds_192x128_132 + 245100 * cost_rounds_192x128_132 * cost_steps + 70 * cost_weight + 174 * cost_input + 314 * cost_output;
+      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_row_d8x8_pair <= cost_row_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d8x8_pair <= cost_row_p32x64_128_s2 && cost_row_d8x8_pair <= cost_row_p32x64_128 && cost_row_d8x8_pair <= cost_row_p64x64_128_s2 && cost_row_d8x8_pair <= cost_row_p64x64_128 && cost_row_d8x8_pair <= cost_row_p64x128_128_s2 && cost_row_d8x8_pair <= cost_row_p128x64_128 && cost_row_d8x8_pair <= cost_row_p128x128_128 && cost_row_d8x8_pair <= cost_row_p128x192_128 && cost_row_d8x8_pair <= cost_row_p192x128_128) {  // engine-row-d8x8-pair
+        rule = 27;
+        return 0;
+      }
+      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1 <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d8_s1 <= cost_row_p32x64_128_s2 && cost_row_d8_s1 <= cost_row_p32x64_128 && cost_row_d8_s1 <= cost_row_p64x64_128_s2 && cost_row_d8_s1 <= cost_row_p64x64_128 && cost_row_d8_s1 <= cost_row_p64x128_128_s2 && cost_row_d8_s1 <= cost_row_p128x64_128 && cost_row_d8_s1 <= cost_row_p128x128_128 && cost_row_d8_s1 <= cost_row_p128x192_128 && cost_row_d8_s1 <= cost_row_p192x128_128) {  // engine-row-d8-s1
+        rule = 28;
+        return 0;
+      }
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d8_s2 <= cost_row_p32x64_128_s2 && cost_row_d8_s2 <= cost_row_p32x64_128 && cost_row_d8_s2 <= cost_row_p64x64_128_s2 && cost_row_d8_s2 <= cost_row_p64x64_128 && cost_row_d8_s2 <= cost_row_p64x128_128_s2 && cost_row_d8_s2 <= cost_row_p128x64_128 && cost_row_d8_s2 <= cost_row_p128x128_128 && cost_row_d8_s2 <= cost_row_p128x192_128 && cost_row_d8_s2 <= cost_row_p192x128_128) {  // engine-row-d8-s2
+        rule = 29;
+        return 0;
+      }
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d8_s1_pair <= cost_row_p32x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p32x64_128 && cost_row_d8_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p64x64_128 && cost_row_d8_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d8_s1_pair <= cost_row_p128x64_128 && cost_row_d8_s1_pair <= cost_row_p128x128_128 && cost_row_d8_s1_pair <= cost_row_p128x192_128 && cost_row_d8_s1_pair <= cost_row_p192x128_128) {  // engine-row-d8-s1-pair
+        rule = 30;
+        return 0;
+      }
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d16_s1 <= cost_row_p32x64_128_s2 && cost_row_d16_s1 <= cost_row_p32x64_128 && cost_row_d16_s1 <= cost_row_p64x64_128_s2 && cost_row_d16_s1 <= cost_row_p64x64_128 && cost_row_d16_s1 <= cost_row_p64x128_128_s2 && cost_row_d16_s1 <= cost_row_p128x64_128 && cost_row_d16_s1 <= cost_row_p128x128_128 && cost_row_d16_s1 <= cost_row_p128x192_128 && cost_row_d16_s1 <= cost_row_p192x128_128) {  // engine-row-d16-s1
+        rule = 31;
+        return 0;
+      }
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d16_s2 <= cost_row_p32x64_128_s2 && cost_row_d16_s2 <= cost_row_p32x64_128 && cost_row_d16_s2 <= cost_row_p64x64_128_s2 && cost_row_d16_s2 <= cost_row_p64x64_128 && cost_row_d16_s2 <= cost_row_p64x128_128_s2 && cost_row_d16_s2 <= cost_row_p128x64_128 && cost_row_d16_s2 <= cost_row_p128x128_128 && cost_row_d16_s2 <= cost_row_p128x192_128 && cost_row_d16_s2 <= cost_row_p192x128_128) {  // engine-row-d16-s2
+        rule = 32;
+        return 0;
+      }
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d16_s1_pair <= cost_row_p32x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p32x64_128 && cost_row_d16_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p64x64_128 && cost_row_d16_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d16_s1_pair <= cost_row_p128x64_128 && cost_row_d16_s1_pair <= cost_row_p128x128_128 && cost_row_d16_s1_pair <= cost_row_p128x192_128 && cost_row_d16_s1_pair <= cost_row_p192x128_128) {  // engine-row-d16-s1-pair
+        rule = 33;
+        return 0;
+      }
+      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d16_s2_pair <= cost_row_p32x64_128_s2 && cost_row_d16_s2_pair <= cost_row_p32x64_128 && cost_row_d16_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d16_s2_pair <= cost_row_p64x64_128 && cost_row_d16_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d16_s2_pair <= cost_row_p128x64_128 && cost_row_d16_s2_pair <= cost_row_p128x128_128 && cost_row_d16_s2_pair <= cost_row_p128x192_128 && cost_row_d16_s2_pair <= cost_row_p192x128_128) {  // engine-row-d16-s2-pair
+        rule = 34;
+        return 0;
+      }
+      if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d16_wide_pair <= cost_row_p32x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p32x64_128 && cost_row_d16_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p64x64_128 && cost_row_d16_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d16_wide_pair <= cost_row_p128x64_128 && cost_row_d16_wide_pair <= cost_row_p128x128_128 && cost_row_d16_wide_pair <= cost_row_p128x192_128 && cost_row_d16_wide_pair <= cost_row_p192x128_128) {  // engine-row-d16-wide-pair
+        rule = 35;
+        return 0;
+      }
+      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d32_s1 <= cost_row_p32x64_128_s2 && cost_row_d32_s1 <= cost_row_p32x64_128 && cost_row_d32_s1 <= cost_row_p64x64_128_s2 && cost_row_d32_s1 <= cost_row_p64x64_128 && cost_row_d32_s1 <= cost_row_p64x128_128_s2 && cost_row_d32_s1 <= cost_row_p128x64_128 && cost_row_d32_s1 <= cost_row_p128x128_128 && cost_row_d32_s1 <= cost_row_p128x192_128 && cost_row_d32_s1 <= cost_row_p192x128_128) {  // engine-row-d32-s1
+        rule = 36;
+        return 0;
+      }
+      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d32_s2 <= cost_row_p32x64_128_s2 && cost_row_d32_s2 <= cost_row_p32x64_128 && cost_row_d32_s2 <= cost_row_p64x64_128_s2 && cost_row_d32_s2 <= cost_row_p64x64_128 && cost_row_d32_s2 <= cost_row_p64x128_128_s2 && cost_row_d32_s2 <= cost_row_p128x64_128 && cost_row_d32_s2 <= cost_row_p128x128_128 && cost_row_d32_s2 <= cost_row_p128x192_128 && cost_row_d32_s2 <= cost_row_p192x128_128) {  // engine-row-d32-s2
+        rule = 37;
+        return 0;
+      }
+      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d32_s1_pair <= cost_row_p32x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p32x64_128 && cost_row_d32_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p64x64_128 && cost_row_d32_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d32_s1_pair <= cost_row_p128x64_128 && cost_row_d32_s1_pair <= cost_row_p128x128_128 && cost_row_d32_s1_pair <= cost_row_p128x192_128 && cost_row_d32_s1_pair <= cost_row_p192x128_128) {  // engine-row-d32-s1-pair
+        rule = 38;
+        return 0;
+      }
+      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d32_s2_pair <= cost_row_p32x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p32x64_128 && cost_row_d32_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p64x64_128 && cost_row_d32_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d32_s2_pair <= cost_row_p128x64_128 && cost_row_d32_s2_pair <= cost_row_p128x128_128 && cost_row_d32_s2_pair <= cost_row_p128x192_128 && cost_row_d32_s2_pair <= cost_row_p192x128_128) {  // engine-row-d32-s2-pair
+        rule = 39;
+        return 0;
+      }
+      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && cost_row_d32_wide_pair <= cost_row_p32x64_128_s2 && cost_row_d32_wide_pair <= cost_row_p32x64_128 && cost_row_d32_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d32_wide_pair <= cost_row_p64x64_128 && cost_row_d32_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d32_wide_pair <= cost_row_p128x64_128 && cost_row_d32_wide_pair <= cost_row_p128x128_128 && cost_row_d32_wide_pair <= cost_row_p128x192_128 && cost_row_d32_wide_pair <= cost_row_p192x128_128) {  // engine-row-d32-wide-pair
+        rule = 40;
+        return 0;
+      }
+      if (cost_row_p32x64_128_s2 <= cost_row_p32x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p128x64_128 && cost_row_p32x64_128_s2 <= cost_row_p128x128_128 && cost_row_p32x64_128_s2 <= cost_row_p128x192_128 && cost_row_p32x64_128_s2 <= cost_row_p192x128_128) {  // engine-row-p32x64-128-s2
+        rule = 41;
+        return 2;
+      }
+      if (cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128) {  // engine-row-p32x64-128
+        rule = 42;
+        return 2;
+      }
+      if (cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128) {  // engine-row-p64x64-128-s2
+        rule = 43;
+        return 2;
+      }
+      if (cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128) {  // engine-row-p64x64-128
+        rule = 44;
+        return 2;
+      }
+      if (cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128) {  // engine-row-p64x128-128-s2
+        rule = 45;
+        return 2;
+      }
+      if (cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128) {  // engine-row-p128x64-128
+        rule = 46;
+        return 2;
+      }
+      if (cost_row_p128x128_128 <= cost_row_p128x192_128 && cost_row_p128x128_128 <= cost_row_p192x128_128) {  // engine-row-p128x128-128
+        rule = 47;
+        return 2;
+      }
+      if (cost_row_p128x192_128 <= cost_row_p192x128_128) {  // engine-row-p128x192-128
+        rule = 48;
+        return 2;
+      }
+      if (true) {  // engine-row-p192x128-128
+        rule = 49;
+        return 2;
+      }
+    }
+    if (measured_sizes && scaling == 2 /* block */) {
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_rounds_8x16_264 = cost_last_8x16 / 264;
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
+      const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
+      const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
+      const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
+      const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
+      const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
+      const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
+      const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
+      const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
+      const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
+      const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
+      const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
+      const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
+      const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+      const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+      const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
+      const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
+      const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
+      const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
+      const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
+      const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
+      const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
+      const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
+      const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
+      const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
+      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_130 = cost_last_64x128 / 130;
+      const int64_t cost_late_64x128_130_65 = cost_last_64x128 + 65;
+      const int64_t cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 / 130;
+      const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
+      const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
+      const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
+      const int64_t cost_block_d8x8_pair = 4126000 + 13910 * cost_steps + 129 * cost_tiles_8x16 * cost_steps + 27720 * cost_rounds_8x16_264 * cost_steps + 66080 * cost_input + 4889 * cost_output + 4 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_block_d8_s2 = 3211000 + 20010 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_s1_pair = 2943000 + 63010 * cost_steps + 6903 * cost_tiles_8x64 + 488 * cost_tiles_8x64 * cost_steps + 16540000 * cost_rounds_8x64_264 + 8 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_s2_pair = 4237000 + 22920 * cost_steps + 705 * cost_tiles_8x64 * cost_steps + 6 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_wide_pair = 3383000 + 80920 * cost_steps + 1387 * cost_tiles_8x128 * cost_steps + 9 * cost_outside_8x128 * cost_steps;
+      const int64_t cost_block_d16_s1 = 2841000 + 68240 * cost_steps + 4757 * cost_tiles_16x64 + 369 * cost_tiles_16x64 * cost_steps + 69470 * cost_rounds_16x64_132 * cost_steps + 2376 * cost_input + 1 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s2 = 3146000 + 25790 * cost_steps + 615 * cost_tiles_16x64 * cost_steps + 11370 * cost_output + 3 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s1_pair = 3078000 + 68080 * cost_steps + 500 * cost_tiles_16x64 * cost_steps + 15080000 * cost_rounds_16x64_264 + 10770 * cost_input + 9 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s2_pair = 4303000 + 27430 * cost_steps + 662 * cost_tiles_16x64 * cost_steps + 1377 * cost_input + 3 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d32_s1 = 3106000 + 78690 * cost_steps + 382 * cost_tiles_32x64 * cost_steps + 82950 * cost_rounds_32x64_132 + 74150 * cost_rounds_32x64_132 * cost_steps;
+      const int64_t cost_block_d32_s2 = 3640000 + 27800 * cost_steps + 873 * cost_tiles_32x64 + 627 * cost_tiles_32x64 * cost_steps + 1736 * cost_input + 1 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_d32_s1_pair = 2724000 + 104900 * cost_steps + 514 * cost_tiles_32x64 * cost_steps + 15650000 * cost_rounds_32x64_264 + 971 * cost_input;
+      const int64_t cost_block_d32_wide_pair = 2823000 + 138300 * cost_steps + 1335 * cost_tiles_32x128 * cost_steps + 4221 * cost_input;
+      const int64_t cost_block_p16x64_128 = 2769000 + 70650 * cost_steps + 3211 * cost_tiles_16x64 + 830900 * cost_rounds_16x64_132 + 59680 * cost_rounds_16x64_132 * cost_steps + 102 * cost_weight + 935 * cost_input + 8 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_rounds_32x64_128 = cost_last_32x64 / 128;
+      const int64_t cost_shares_32x64_64 = cost_last_32x64 / 64;
+      const int64_t cost_block_p32x64_128_s2 = 3483000 + 31200 * cost_steps + 6688 * cost_tiles_32x64 + 177 * cost_tiles_32x64 * cost_steps + 370200 * cost_rounds_32x64_128 + 3929 * cost_rounds_32x64_128 * cost_steps + 21510 * cost_shares_32x64_64 * cost_steps + 99 * cost_weight + 1099 * cost_input + 5 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_p32x64_128 = 2744000 + 79660 * cost_steps + 6515 * cost_tiles_32x64 + 42 * cost_tiles_32x64 * cost_steps + 75000 * cost_rounds_32x64_132 * cost_steps + 76 * cost_weight + 250 * cost_input + 5 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_rounds_64x64_130 = cost_last_64x64 / 130;
+      const int64_t cost_late_64x64_130_65 = cost_last_64x64 + 65;
+      const int64_t cost_late_64x64_130_65_wholes = cost_late_64x64_130_65 / 130;
+      const int64_t cost_block_p64x64_128_s2 = 4217000 + 42240 * cost_steps + 322 * cost_tiles_64x64 * cost_steps + 1121000 * cost_rounds_64x64_130 + 34420 * cost_rounds_64x64_130 * cost_steps + 29740 * cost_late_64x64_130_65_wholes * cost_steps + 53 * cost_weight + 65 * cost_input;
+      const int64_t cost_block_p64x64_128 = 3127000 + 85260 * cost_steps + 1427 * cost_tiles_64x64 + 112 * cost_tiles_64x64 * cost_steps + 150900 * cost_rounds_64x64_132 + 105600 * cost_rounds_64x64_132 * cost_steps + 39 * cost_weight + 1393 * cost_input + 241 * cost_output + 4 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_block_p64x128_128_s2 = 4894000 + 46000 * cost_steps + 244 * cost_tiles_64x128 * cost_steps + 988000 * cost_rounds_64x128_130 + 62500 * cost_rounds_64x128_130 * cost_steps + 37590 * cost_late_64x128_130_65_wholes * cost_steps + 135 * cost_weight + 851 * cost_input + 200 * cost_output;
+      const int64_t cost_block_p128x64_128 = 3443000 + 104100 * cost_steps + 4892 * cost_tiles_128x64 + 45 * cost_tiles_128x64 * cost_steps + 387800 * cost_rounds_128x64_132 + 121900 * cost_rounds_128x64_132 * cost_steps + 120 * cost_weight + 364 * cost_input;
+      const int64_t cost_block_p128x128_128 = 4278000 + 149000 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 951900 * cost_rounds_128x128_132 + 177100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 222 * cost_input;
+      const int64_t cost_block_p128x192_128 = 4437000 + 250500 * cost_steps + 238 * cost_tiles_128x192 * cost_steps + 2480000 * cost_rounds_128x192_132 + 267300 * cost_rounds_128x192_132 * cost_steps + 101 * cost_weight + 297 * cost_input;
+      const int64_t cost_block_p192x128_128 = 4302000 + 252100 * cost_steps + 258 * cost_tiles_192x128 * cost_steps + 825800 * cost_rounds_192x128_132 + 270800 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 246 * cost_input + 323 * cost_output;
+      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_block_d8x8_pair <= cost_block_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8x8_pair <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8x8_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8x8_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d8x8_pair <= cost_block_p16x64_128 && cost_block_d8x8_pair <= cost_block_p32x64_128_s2 && cost_block_d8x8_pair <= cost_block_p32x64_128 && cost_block_d8x8_pair <= cost_block_p64x64_128_s2 && cost_block_d8x8_pair <= cost_block_p64x64_128 && cost_block_d8x8_pair <= cost_block_p64x128_128_s2 && cost_block_d8x8_pair <= cost_block_p128x64_128 && cost_block_d8x8_pair <= cost_block_p128x128_128 && cost_block_d8x8_pair <= cost_block_p128x192_128 && cost_block_d8x8_pair <= cost_block_p192x128_128) {  // engine-block-d8x8-pair
+        rule = 50;
+        return 0;
+      }
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s2 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d8_s2 <= cost_block_p16x64_128 && cost_block_d8_s2 <= cost_block_p32x64_128_s2 && cost_block_d8_s2 <= cost_block_p32x64_128 && cost_block_d8_s2 <= cost_block_p64x64_128_s2 && cost_block_d8_s2 <= cost_block_p64x64_128 && cost_block_d8_s2 <= cost_block_p64x128_128_s2 && cost_block_d8_s2 <= cost_block_p128x64_128 && cost_block_d8_s2 <= cost_block_p128x128_128 && cost_block_d8_s2 <= cost_block_p128x192_128 && cost_block_d8_s2 <= cost_block_p192x128_128) {  // engine-block-d8-s2
+        rule = 51;
+        return 0;
+      }
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_s1_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d8_s1_pair <= cost_block_p16x64_128 && cost_block_d8_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p32x64_128 && cost_block_d8_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p64x64_128 && cost_block_d8_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d8_s1_pair <= cost_block_p128x64_128 && cost_block_d8_s1_pair <= cost_block_p128x128_128 && cost_block_d8_s1_pair <= cost_block_p128x192_128 && cost_block_d8_s1_pair <= cost_block_p192x128_128) {  // engine-block-d8-s1-pair
+        rule = 52;
+        return 0;
+      }
+      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d8_s2_pair <= cost_block_p16x64_128 && cost_block_d8_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p32x64_128 && cost_block_d8_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p64x64_128 && cost_block_d8_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d8_s2_pair <= cost_block_p128x64_128 && cost_block_d8_s2_pair <= cost_block_p128x128_128 && cost_block_d8_s2_pair <= cost_block_p128x192_128 && cost_block_d8_s2_pair <= cost_block_p192x128_128) {  // engine-block-d8-s2-pair
+        rule = 53;
+        return 0;
+      }
+      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_wide_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d8_wide_pair <= cost_block_p16x64_128 && cost_block_d8_wide_pair <= cost_block_p32x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p32x64_128 && cost_block_d8_wide_pair <= cost_block_p64x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p64x64_128 && cost_block_d8_wide_pair <= cost_block_p64x128_128_s2 && cost_block_d8_wide_pair <= cost_block_p128x64_128 && cost_block_d8_wide_pair <= cost_block_p128x128_128 && cost_block_d8_wide_pair <= cost_block_p128x192_128 && cost_block_d8_wide_pair <= cost_block_p192x128_128) {  // engine-block-d8-wide-pair
+        rule = 54;
+        return 0;
+      }
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d16_s1 <= cost_block_p16x64_128 && cost_block_d16_s1 <= cost_block_p32x64_128_s2 && cost_block_d16_s1 <= cost_block_p32x64_128 && cost_block_d16_s1 <= cost_block_p64x64_128_s2 && cost_block_d16_s1 <= cost_block_p64x64_128 && cost_block_d16_s1 <= cost_block_p64x128_128_s2 && cost_block_d16_s1 <= cost_block_p128x64_128 && cost_block_d16_s1 <= cost_block_p128x128_128 && cost_block_d16_s1 <= cost_block_p128x192_128 && cost_block_d16_s1 <= cost_block_p192x128_128) {  // engine-block-d16-s1
+        rule = 55;
+        return 0;
+      }
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d16_s2 <= cost_block_p16x64_128 && cost_block_d16_s2 <= cost_block_p32x64_128_s2 && cost_block_d16_s2 <= cost_block_p32x64_128 && cost_block_d16_s2 <= cost_block_p64x64_128_s2 && cost_block_d16_s2 <= cost_block_p64x64_128 && cost_block_d16_s2 <= cost_block_p64x128_128_s2 && cost_block_d16_s2 <= cost_block_p128x64_128 && cost_block_d16_s2 <= cost_block_p128x128_128 && cost_block_d16_s2 <= cost_block_p128x192_128 && cost_block_d16_s2 <= cost_block_p192x128_128) {  // engine-block-d16-s2
+        rule = 56;
+        return 0;
+      }
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d16_s1_pair <= cost_block_p16x64_128 && cost_block_d16_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p32x64_128 && cost_block_d16_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p64x64_128 && cost_block_d16_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d16_s1_pair <= cost_block_p128x64_128 && cost_block_d16_s1_pair <= cost_block_p128x128_128 && cost_block_d16_s1_pair <= cost_block_p128x192_128 && cost_block_d16_s1_pair <= cost_block_p192x128_128) {  // engine-block-d16-s1-pair
+        rule = 57;
+        return 0;
+      }
+      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d16_s2_pair <= cost_block_p16x64_128 && cost_block_d16_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p32x64_128 && cost_block_d16_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p64x64_128 && cost_block_d16_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d16_s2_pair <= cost_block_p128x64_128 && cost_block_d16_s2_pair <= cost_block_p128x128_128 && cost_block_d16_s2_pair <= cost_block_p128x192_128 && cost_block_d16_s2_pair <= cost_block_p192x128_128) {  // engine-block-d16-s2-pair
+        rule = 58;
+        return 0;
+      }
+      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d32_s1 <= cost_block_p16x64_128 && cost_block_d32_s1 <= cost_block_p32x64_128_s2 && cost_block_d32_s1 <= cost_block_p32x64_128 && cost_block_d32_s1 <= cost_block_p64x64_128_s2 && cost_block_d32_s1 <= cost_block_p64x64_128 && cost_block_d32_s1 <= cost_block_p64x128_128_s2 && cost_block_d32_s1 <= cost_block_p128x64_128 && cost_block_d32_s1 <= cost_block_p128x128_128 && cost_block_d32_s1 <= cost_block_p128x192_128 && cost_block_d32_s1 <= cost_block_p192x128_128) {  // engine-block-d32-s1
+        rule = 59;
+        return 0;
+      }
+      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_block_d32_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d32_s2 <= cost_block_p16x64_128 && cost_block_d32_s2 <= cost_block_p32x64_128_s2 && cost_block_d32_s2 <= cost_block_p32x64_128 && cost_block_d32_s2 <= cost_block_p64x64_128_s2 && cost_block_d32_s2 <= cost_block_p64x64_128 && cost_block_d32_s2 <= cost_block_p64x128_128_s2 && cost_block_d32_s2 <= cost_block_p128x64_128 && cost_block_d32_s2 <= cost_block_p128x128_128 && cost_block_d32_s2 <= cost_block_p128x192_128 && cost_block_d32_s2 <= cost_block_p192x128_128) {  // engine-block-d32-s2
+        rule = 60;
+        return 0;
+      }
+      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d32_s1_pair <= cost_block_p16x64_128 && cost_block_d32_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p32x64_128 && cost_block_d32_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p64x64_128 && cost_block_d32_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d32_s1_pair <= cost_block_p128x64_128 && cost_block_d32_s1_pair <= cost_block_p128x128_128 && cost_block_d32_s1_pair <= cost_block_p128x192_128 && cost_block_d32_s1_pair <= cost_block_p192x128_128) {  // engine-block-d32-s1-pair
+        rule = 61;
+        return 0;
+      }
+      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && cost_block_d32_wide_pair <= cost_block_p16x64_128 && cost_block_d32_wide_pair <= cost_block_p32x64_128_s2 && cost_block_d32_wide_pair <= cost_block_p32x64_128 && cost_block_d32_wide_pair <= cost_block_p64x64_128_s2 && cost_block_d32_wide_pair <= cost_block_p64x64_128 && cost_block_d32_wide_pair <= cost_block_p64x128_128_s2 && cost_block_d32_wide_pair <= cost_block_p128x64_128 && cost_block_d32_wide_pair <= cost_block_p128x128_128 && cost_block_d32_wide_pair <= cost_block_p128x192_128 && cost_block_d32_wide_pair <= cost_block_p192x128_128) {  // engine-block-d32-wide-pair
+        rule = 62;
+        return 0;
+      }
+      if (cost_block_p16x64_128 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128 <= cost_block_p32x64_128 && cost_block_p16x64_128 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128 <= cost_block_p64x64_128 && cost_block_p16x64_128 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128 <= cost_block_p128x64_128 && cost_block_p16x64_128 <= cost_block_p128x128_128 && cost_block_p16x64_128 <= cost_block_p128x192_128 && cost_block_p16x64_128 <= cost_block_p192x128_128) {  // engine-block-p16x64-128
+        rule = 63;
+        return 2;
+      }
+      if (cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128) {  // engine-block-p32x64-128-s2
+        rule = 64;
+        return 2;
+      }
+      if (cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128) {  // engine-block-p32x64-128
+        rule = 65;
+        return 2;
+      }
+      if (cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128) {  // engine-block-p64x64-128-s2
+        rule = 66;
+        return 2;
+      }
+      if (cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128) {  // engine-block-p64x64-128
+        rule = 67;
+        return 2;
+      }
+      if (cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128) {  // engine-block-p64x128-128-s2
+        rule = 68;
+        return 2;
+      }
+      if (cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128) {  // engine-block-p128x64-128
+        rule = 69;
+        return 2;
+      }
+      if (cost_block_p128x128_128 <= cost_block_p128x192_128 && cost_block_p128x128_128 <= cost_block_p192x128_128) {  // engine-block-p128x128-128
+        rule = 70;
+        return 2;
+      }
+      if (cost_block_p128x192_128 <= cost_block_p192x128_128) {  // engine-block-p128x192-128
+        rule = 71;
+        return 2;
+      }
+      if (true) {  // engine-block-p192x128-128
+        rule = 72;
+        return 2;
+      }
     }
   }
   // tensor-memory: sm100 sm103 sm107 sm110
@@ -1261,486 +1103,291 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
 inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t accumulation, int64_t grouping, int64_t num_sms, int64_t scaling) {
   [[maybe_unused]] const int64_t units = ((K + 127) / 128);
   [[maybe_unused]] const int64_t activations = units * M * 132 + units * 16 + 2112;
-  [[maybe_unused]] const int64_t cost_steps = ((K + 63) / 64);
-  [[maybe_unused]] const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
-  [[maybe_unused]] const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_8x16_264 = cost_last_8x16 / 264;
-  [[maybe_unused]] const int64_t cost_input = M * K / 1024;
-  [[maybe_unused]] const int64_t cost_output = M * N / 1024;
-  [[maybe_unused]] const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
-  [[maybe_unused]] const int64_t cost_fast_d8x8_pair = 3743000 + 394 * cost_steps + 148 * cost_tiles_8x16 * cost_steps + 20580 * cost_rounds_8x16_264 + 13310 * cost_rounds_8x16_264 * cost_steps + 53860 * cost_input + 18480 * cost_output + 6 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_fast_d8_s2 = 3066000 + 11270 * cost_steps + 835 * cost_tiles_8x64 * cost_steps + 2197 * cost_input;
-  [[maybe_unused]] const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
-  [[maybe_unused]] const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_fast_d8_s1_pair = 2733000 + 48760 * cost_steps + 1799 * cost_tiles_8x64 + 591 * cost_tiles_8x64 * cost_steps + 59560 * cost_rounds_8x64_264 * cost_steps + 360 * cost_output + 5 * cost_outside_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_fast_d8_s2_pair = 3880000 + 18200 * cost_steps + 719 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_fast_d8_wide_pair = 2848000 + 63030 * cost_steps + 1342 * cost_tiles_8x128 * cost_steps + 3458 * cost_input + 2948 * cost_output + 9 * cost_outside_8x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
-  [[maybe_unused]] const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_fast_d16_s1 = 2671000 + 50100 * cost_steps + 524 * cost_tiles_16x64 * cost_steps + 365100 * cost_rounds_16x64_132 + 39960 * cost_rounds_16x64_132 * cost_steps + 3847 * cost_input + 982 * cost_output + 2 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_fast_d16_s2 = 2905000 + 14270 * cost_steps + 763 * cost_tiles_16x64 * cost_steps + 2975 * cost_input + 1 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
-  [[maybe_unused]] const int64_t cost_fast_d16_s1_pair = 2824000 + 49400 * cost_steps + 571 * cost_tiles_16x64 * cost_steps + 50220 * cost_rounds_16x64_264 * cost_steps + 4876 * cost_input + 5 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_fast_d16_s2_pair = 3799000 + 22180 * cost_steps + 671 * cost_tiles_16x64 * cost_steps + 1 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_fast_d32_s2 = 3296000 + 14730 * cost_steps + 635 * cost_tiles_32x64 * cost_steps + 4712 * cost_input + 4 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
-  [[maybe_unused]] const int64_t cost_fast_d32_s1_pair = 2787000 + 58640 * cost_steps + 615 * cost_tiles_32x64 * cost_steps + 62710 * cost_rounds_32x64_264 * cost_steps + 1950 * cost_input;
-  [[maybe_unused]] const int64_t cost_fast_d32_s2_pair = 3996000 + 22410 * cost_steps + 601 * cost_tiles_32x64 * cost_steps + 2500 * cost_input + 3 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_fast_d32_wide_pair = 3100000 + 88570 * cost_steps + 1302 * cost_tiles_32x128 * cost_steps + 4577 * cost_input + 1 * cost_outside_32x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d8x8_pair = 3229000 + 15770 * cost_steps + 141 * cost_tiles_8x16 * cost_steps + 21290 * cost_rounds_8x16_264 * cost_steps + 37210 * cost_input + 19070 * cost_output + 3 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
-  [[maybe_unused]] const int64_t cost_row_d8_s1 = 2214000 + 57910 * cost_steps + 574 * cost_tiles_8x64 * cost_steps + 155000 * cost_rounds_8x64_132 + 43750 * cost_rounds_8x64_132 * cost_steps + 3924 * cost_input + 2433 * cost_output + 3 * cost_outside_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d8_s2 = 2756000 + 20850 * cost_steps + 785 * cost_tiles_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d8_s1_pair = 2160000 + 60800 * cost_steps + 6037 * cost_tiles_8x64 + 517 * cost_tiles_8x64 * cost_steps + 14320000 * cost_rounds_8x64_264 + 4339 * cost_output + 5 * cost_outside_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d16_s1 = 1920000 + 65700 * cost_steps + 8801 * cost_tiles_16x64 + 393 * cost_tiles_16x64 * cost_steps + 57370 * cost_rounds_16x64_132 * cost_steps + 3364 * cost_input + 2 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d16_s2 = 2439000 + 25770 * cost_steps + 684 * cost_tiles_16x64 * cost_steps + 1322 * cost_input + 9931 * cost_output;
-  [[maybe_unused]] const int64_t cost_row_d16_s1_pair = 2051000 + 67800 * cost_steps + 6475 * cost_tiles_16x64 + 466 * cost_tiles_16x64 * cost_steps + 15060000 * cost_rounds_16x64_264 + 2985 * cost_input + 468 * cost_output + 5 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d16_s2_pair = 3525000 + 26510 * cost_steps + 689 * cost_tiles_16x64 * cost_steps + 2397 * cost_input + 1 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_outside_16x128 = M * 15 % 16 * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_row_d16_wide_pair = 2561000 + 71800 * cost_steps + 1435 * cost_tiles_16x128 * cost_steps + 6514 * cost_input + 2 * cost_outside_16x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
-  [[maybe_unused]] const int64_t cost_row_d32_s1 = 2102000 + 70430 * cost_steps + 7978 * cost_tiles_32x64 + 278 * cost_tiles_32x64 * cost_steps + 69720 * cost_rounds_32x64_132 * cost_steps + 1493 * cost_input + 3792 * cost_output + 3 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d32_s2 = 2729000 + 25160 * cost_steps + 272 * cost_tiles_32x64 + 583 * cost_tiles_32x64 * cost_steps + 4175 * cost_input + 3608 * cost_output + 4 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d32_s1_pair = 2272000 + 70860 * cost_steps + 4095 * cost_tiles_32x64 + 456 * cost_tiles_32x64 * cost_steps + 13800000 * cost_rounds_32x64_264 + 343 * cost_input + 4377 * cost_output + 4 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d32_s2_pair = 3676000 + 30430 * cost_steps + 658 * cost_tiles_32x64 * cost_steps + 1388 * cost_input + 1 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_row_d32_wide_pair = 2892000 + 87630 * cost_steps + 1404 * cost_tiles_32x128 * cost_steps + 6903 * cost_input + 2 * cost_outside_32x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d8x8_pair = 4126000 + 13910 * cost_steps + 129 * cost_tiles_8x16 * cost_steps + 27720 * cost_rounds_8x16_264 * cost_steps + 66080 * cost_input + 4889 * cost_output + 4 * cost_outside_8x16 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d8_s2 = 3211000 + 20010 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d8_s1_pair = 2943000 + 63010 * cost_steps + 6903 * cost_tiles_8x64 + 488 * cost_tiles_8x64 * cost_steps + 16540000 * cost_rounds_8x64_264 + 8 * cost_outside_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d8_s2_pair = 4237000 + 22920 * cost_steps + 705 * cost_tiles_8x64 * cost_steps + 6 * cost_outside_8x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d8_wide_pair = 3383000 + 80920 * cost_steps + 1387 * cost_tiles_8x128 * cost_steps + 9 * cost_outside_8x128 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d16_s1 = 2841000 + 68240 * cost_steps + 4757 * cost_tiles_16x64 + 369 * cost_tiles_16x64 * cost_steps + 69470 * cost_rounds_16x64_132 * cost_steps + 2376 * cost_input + 1 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d16_s2 = 3146000 + 25790 * cost_steps + 615 * cost_tiles_16x64 * cost_steps + 11370 * cost_output + 3 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d16_s1_pair = 3078000 + 68080 * cost_steps + 500 * cost_tiles_16x64 * cost_steps + 15080000 * cost_rounds_16x64_264 + 10770 * cost_input + 9 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d16_s2_pair = 4303000 + 27430 * cost_steps + 662 * cost_tiles_16x64 * cost_steps + 1377 * cost_input + 3 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d32_s1 = 3106000 + 78690 * cost_steps + 382 * cost_tiles_32x64 * cost_steps + 82950 * cost_rounds_32x64_132 + 74150 * cost_rounds_32x64_132 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d32_s2 = 3640000 + 27800 * cost_steps + 873 * cost_tiles_32x64 + 627 * cost_tiles_32x64 * cost_steps + 1736 * cost_input + 1 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_d32_s1_pair = 2724000 + 104900 * cost_steps + 514 * cost_tiles_32x64 * cost_steps + 15650000 * cost_rounds_32x64_264 + 971 * cost_input;
-  [[maybe_unused]] const int64_t cost_block_d32_wide_pair = 2823000 + 138300 * cost_steps + 1335 * cost_tiles_32x128 * cost_steps + 4221 * cost_input;
   [[maybe_unused]] const bool measured_sizes = num_sms == 132 && K % 16 == 0 && grouping == 0 /* none */ && M <= 4096 && N >= 896 && N <= 28672 && K >= 896 && K <= 28672;
   [[maybe_unused]] const bool narrow = N + 32 <= num_sms * 32;
   [[maybe_unused]] const bool one_tile = N + 32 <= num_sms * 64;
   [[maybe_unused]] const bool wide = N >= num_sms * 160 && K <= 4096;
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_1 = (cost_fast_d8x8_pair <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_2 = (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_3 = (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_4 = (cost_fast_d8x8_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_5 = (cost_fast_d8x8_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_6 = (cost_fast_d8x8_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_7 = (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_8 = (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_9 = (cost_fast_d8x8_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_10 = (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_11 = (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8x8_pair_decode_fast_12 = (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_2 = (cost_fast_d8_s2 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_3 = (cost_fast_d8_s2 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_4 = (cost_fast_d8_s2 <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_5 = (cost_fast_d8_s2 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_6 = (cost_fast_d8_s2 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_7 = (cost_fast_d8_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_8 = (cost_fast_d8_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_9 = (cost_fast_d8_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_10 = (cost_fast_d8_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_11 = (cost_fast_d8_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_decode_fast_12 = (cost_fast_d8_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_3 = (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_4 = (cost_fast_d8_s1_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_5 = (cost_fast_d8_s1_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_6 = (cost_fast_d8_s1_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_7 = (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_8 = (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_9 = (cost_fast_d8_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_10 = (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_11 = (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s1_pair_decode_fast_12 = (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_4 = (cost_fast_d8_s2_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_5 = (cost_fast_d8_s2_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_6 = (cost_fast_d8_s2_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_7 = (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_8 = (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_9 = (cost_fast_d8_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_10 = (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_11 = (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_s2_pair_decode_fast_12 = (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_5 = (cost_fast_d8_wide_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_6 = (cost_fast_d8_wide_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_7 = (cost_fast_d8_wide_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_8 = (cost_fast_d8_wide_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_9 = (cost_fast_d8_wide_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_10 = (cost_fast_d8_wide_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_11 = (cost_fast_d8_wide_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d8_wide_pair_decode_fast_12 = (cost_fast_d8_wide_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_decode_fast_6 = (cost_fast_d16_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_decode_fast_7 = (cost_fast_d16_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_decode_fast_8 = (cost_fast_d16_s1 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_decode_fast_9 = (cost_fast_d16_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_decode_fast_10 = (cost_fast_d16_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_decode_fast_11 = (cost_fast_d16_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_decode_fast_12 = (cost_fast_d16_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_decode_fast_7 = (cost_fast_d16_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_decode_fast_8 = (cost_fast_d16_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_decode_fast_9 = (cost_fast_d16_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_decode_fast_10 = (cost_fast_d16_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_decode_fast_11 = (cost_fast_d16_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_decode_fast_12 = (cost_fast_d16_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_pair_decode_fast_8 = (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_pair_decode_fast_9 = (cost_fast_d16_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_pair_decode_fast_10 = (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_pair_decode_fast_11 = (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s1_pair_decode_fast_12 = (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_pair_decode_fast_9 = (cost_fast_d16_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_pair_decode_fast_10 = (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_pair_decode_fast_11 = (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d16_s2_pair_decode_fast_12 = (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d32_s2_decode_fast_10 = (cost_fast_d32_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d32_s2_decode_fast_11 = (cost_fast_d32_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d32_s2_decode_fast_12 = (cost_fast_d32_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d32_s1_pair_decode_fast_11 = (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_fast_d32_s1_pair_decode_fast_12 = (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_fast_d32_s2_pair_decode_fast_12 = (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_1 = (cost_row_d8x8_pair <= cost_row_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_2 = (cost_row_d8x8_pair <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_3 = (cost_row_d8x8_pair <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_4 = (cost_row_d8x8_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_5 = (cost_row_d8x8_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_6 = (cost_row_d8x8_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_7 = (cost_row_d8x8_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_8 = (cost_row_d8x8_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_9 = (cost_row_d8x8_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_10 = (cost_row_d8x8_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_11 = (cost_row_d8x8_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_12 = (cost_row_d8x8_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8x8_pair_decode_row_13 = (cost_row_d8x8_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_2 = (cost_row_d8_s1 <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_3 = (cost_row_d8_s1 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_4 = (cost_row_d8_s1 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_5 = (cost_row_d8_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_6 = (cost_row_d8_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_7 = (cost_row_d8_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_8 = (cost_row_d8_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_9 = (cost_row_d8_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_10 = (cost_row_d8_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_11 = (cost_row_d8_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_12 = (cost_row_d8_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_decode_row_13 = (cost_row_d8_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_3 = (cost_row_d8_s2 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_4 = (cost_row_d8_s2 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_5 = (cost_row_d8_s2 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_6 = (cost_row_d8_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_7 = (cost_row_d8_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_8 = (cost_row_d8_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_9 = (cost_row_d8_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_10 = (cost_row_d8_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_11 = (cost_row_d8_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_12 = (cost_row_d8_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s2_decode_row_13 = (cost_row_d8_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_4 = (cost_row_d8_s1_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_5 = (cost_row_d8_s1_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_6 = (cost_row_d8_s1_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_7 = (cost_row_d8_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_8 = (cost_row_d8_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_9 = (cost_row_d8_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_10 = (cost_row_d8_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_11 = (cost_row_d8_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_12 = (cost_row_d8_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d8_s1_pair_decode_row_13 = (cost_row_d8_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_5 = (cost_row_d16_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_6 = (cost_row_d16_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_7 = (cost_row_d16_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_8 = (cost_row_d16_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_9 = (cost_row_d16_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_10 = (cost_row_d16_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_11 = (cost_row_d16_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_12 = (cost_row_d16_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_decode_row_13 = (cost_row_d16_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_6 = (cost_row_d16_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_7 = (cost_row_d16_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_8 = (cost_row_d16_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_9 = (cost_row_d16_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_10 = (cost_row_d16_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_11 = (cost_row_d16_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_12 = (cost_row_d16_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_decode_row_13 = (cost_row_d16_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_pair_decode_row_7 = (cost_row_d16_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_pair_decode_row_8 = (cost_row_d16_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_pair_decode_row_9 = (cost_row_d16_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_pair_decode_row_10 = (cost_row_d16_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_pair_decode_row_11 = (cost_row_d16_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_pair_decode_row_12 = (cost_row_d16_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s1_pair_decode_row_13 = (cost_row_d16_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_pair_decode_row_8 = (cost_row_d16_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_pair_decode_row_9 = (cost_row_d16_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_pair_decode_row_10 = (cost_row_d16_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_pair_decode_row_11 = (cost_row_d16_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_pair_decode_row_12 = (cost_row_d16_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_s2_pair_decode_row_13 = (cost_row_d16_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_wide_pair_decode_row_9 = (cost_row_d16_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_wide_pair_decode_row_10 = (cost_row_d16_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_wide_pair_decode_row_11 = (cost_row_d16_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_wide_pair_decode_row_12 = (cost_row_d16_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d16_wide_pair_decode_row_13 = (cost_row_d16_wide_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s1_decode_row_10 = (cost_row_d32_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s1_decode_row_11 = (cost_row_d32_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s1_decode_row_12 = (cost_row_d32_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s1_decode_row_13 = (cost_row_d32_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s2_decode_row_11 = (cost_row_d32_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s2_decode_row_12 = (cost_row_d32_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s2_decode_row_13 = (cost_row_d32_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s1_pair_decode_row_12 = (cost_row_d32_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s1_pair_decode_row_13 = (cost_row_d32_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_row_d32_s2_pair_decode_row_13 = (cost_row_d32_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_1 = (cost_block_d8x8_pair <= cost_block_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_2 = (cost_block_d8x8_pair <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_3 = (cost_block_d8x8_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_4 = (cost_block_d8x8_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_5 = (cost_block_d8x8_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_6 = (cost_block_d8x8_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_7 = (cost_block_d8x8_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_8 = (cost_block_d8x8_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_9 = (cost_block_d8x8_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_10 = (cost_block_d8x8_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_11 = (cost_block_d8x8_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8x8_pair_decode_block_12 = (cost_block_d8x8_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_2 = (cost_block_d8_s2 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_3 = (cost_block_d8_s2 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_4 = (cost_block_d8_s2 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_5 = (cost_block_d8_s2 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_6 = (cost_block_d8_s2 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_7 = (cost_block_d8_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_8 = (cost_block_d8_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_9 = (cost_block_d8_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_10 = (cost_block_d8_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_11 = (cost_block_d8_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_decode_block_12 = (cost_block_d8_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_3 = (cost_block_d8_s1_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_4 = (cost_block_d8_s1_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_5 = (cost_block_d8_s1_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_6 = (cost_block_d8_s1_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_7 = (cost_block_d8_s1_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_8 = (cost_block_d8_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_9 = (cost_block_d8_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_10 = (cost_block_d8_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_11 = (cost_block_d8_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s1_pair_decode_block_12 = (cost_block_d8_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_4 = (cost_block_d8_s2_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_5 = (cost_block_d8_s2_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_6 = (cost_block_d8_s2_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_7 = (cost_block_d8_s2_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_8 = (cost_block_d8_s2_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_9 = (cost_block_d8_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_10 = (cost_block_d8_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_11 = (cost_block_d8_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_s2_pair_decode_block_12 = (cost_block_d8_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_5 = (cost_block_d8_wide_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_6 = (cost_block_d8_wide_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_7 = (cost_block_d8_wide_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_8 = (cost_block_d8_wide_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_9 = (cost_block_d8_wide_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_10 = (cost_block_d8_wide_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_11 = (cost_block_d8_wide_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d8_wide_pair_decode_block_12 = (cost_block_d8_wide_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_decode_block_6 = (cost_block_d16_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_decode_block_7 = (cost_block_d16_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_decode_block_8 = (cost_block_d16_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_decode_block_9 = (cost_block_d16_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_decode_block_10 = (cost_block_d16_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_decode_block_11 = (cost_block_d16_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_decode_block_12 = (cost_block_d16_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_decode_block_7 = (cost_block_d16_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_decode_block_8 = (cost_block_d16_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_decode_block_9 = (cost_block_d16_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_decode_block_10 = (cost_block_d16_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_decode_block_11 = (cost_block_d16_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_decode_block_12 = (cost_block_d16_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_pair_decode_block_8 = (cost_block_d16_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_pair_decode_block_9 = (cost_block_d16_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_pair_decode_block_10 = (cost_block_d16_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_pair_decode_block_11 = (cost_block_d16_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s1_pair_decode_block_12 = (cost_block_d16_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_pair_decode_block_9 = (cost_block_d16_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_pair_decode_block_10 = (cost_block_d16_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_pair_decode_block_11 = (cost_block_d16_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d16_s2_pair_decode_block_12 = (cost_block_d16_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d32_s1_decode_block_10 = (cost_block_d32_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576);
-  [[maybe_unused]] const bool cost_block_d32_s1_decode_block_11 = (cost_block_d32_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d32_s1_decode_block_12 = (cost_block_d32_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d32_s2_decode_block_11 = (cost_block_d32_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d32_s2_decode_block_12 = (cost_block_d32_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
-  [[maybe_unused]] const bool cost_block_d32_s1_pair_decode_block_12 = (cost_block_d32_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576);
   // measured: sm90
   if ((arch & 0x10u) != 0) {
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && cost_fast_d8x8_pair_decode_fast_1 && cost_fast_d8x8_pair_decode_fast_2 && cost_fast_d8x8_pair_decode_fast_3 && cost_fast_d8x8_pair_decode_fast_4 && cost_fast_d8x8_pair_decode_fast_5 && cost_fast_d8x8_pair_decode_fast_6 && cost_fast_d8x8_pair_decode_fast_7 && cost_fast_d8x8_pair_decode_fast_8 && cost_fast_d8x8_pair_decode_fast_9 && cost_fast_d8x8_pair_decode_fast_10 && cost_fast_d8x8_pair_decode_fast_11 && cost_fast_d8x8_pair_decode_fast_12) {  // decode-fast-d8x8-pair
-      rule = 81;
-      return 1;
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */) {
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_rounds_8x16_264 = cost_last_8x16 / 264;
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
+      const int64_t cost_fast_d8x8_pair = 3743000 + 394 * cost_steps + 148 * cost_tiles_8x16 * cost_steps + 20580 * cost_rounds_8x16_264 + 13310 * cost_rounds_8x16_264 * cost_steps + 53860 * cost_input + 18480 * cost_output + 6 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
+      const int64_t cost_fast_d8_s2 = 3066000 + 11270 * cost_steps + 835 * cost_tiles_8x64 * cost_steps + 2197 * cost_input;
+      const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
+      const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
+      const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
+      const int64_t cost_fast_d8_s1_pair = 2733000 + 48760 * cost_steps + 1799 * cost_tiles_8x64 + 591 * cost_tiles_8x64 * cost_steps + 59560 * cost_rounds_8x64_264 * cost_steps + 360 * cost_output + 5 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_fast_d8_s2_pair = 3880000 + 18200 * cost_steps + 719 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
+      const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
+      const int64_t cost_fast_d8_wide_pair = 2848000 + 63030 * cost_steps + 1342 * cost_tiles_8x128 * cost_steps + 3458 * cost_input + 2948 * cost_output + 9 * cost_outside_8x128 * cost_steps;
+      const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
+      const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
+      const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
+      const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
+      const int64_t cost_fast_d16_s1 = 2671000 + 50100 * cost_steps + 524 * cost_tiles_16x64 * cost_steps + 365100 * cost_rounds_16x64_132 + 39960 * cost_rounds_16x64_132 * cost_steps + 3847 * cost_input + 982 * cost_output + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s2 = 2905000 + 14270 * cost_steps + 763 * cost_tiles_16x64 * cost_steps + 2975 * cost_input + 1 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
+      const int64_t cost_fast_d16_s1_pair = 2824000 + 49400 * cost_steps + 571 * cost_tiles_16x64 * cost_steps + 50220 * cost_rounds_16x64_264 * cost_steps + 4876 * cost_input + 5 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s2_pair = 3799000 + 22180 * cost_steps + 671 * cost_tiles_16x64 * cost_steps + 1 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_fast_d32_s2 = 3296000 + 14730 * cost_steps + 635 * cost_tiles_32x64 * cost_steps + 4712 * cost_input + 4 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
+      const int64_t cost_fast_d32_s1_pair = 2787000 + 58640 * cost_steps + 615 * cost_tiles_32x64 * cost_steps + 62710 * cost_rounds_32x64_264 * cost_steps + 1950 * cost_input;
+      const int64_t cost_fast_d32_s2_pair = 3996000 + 22410 * cost_steps + 601 * cost_tiles_32x64 * cost_steps + 2500 * cost_input + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
+      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
+      const int64_t cost_fast_d32_wide_pair = 3100000 + 88570 * cost_steps + 1302 * cost_tiles_32x128 * cost_steps + 4577 * cost_input + 1 * cost_outside_32x128 * cost_steps;
+      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_fast_d8x8_pair <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d8x8-pair
+        rule = 81;
+        return 1;
+      }
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d8-s2
+        rule = 82;
+        return 4;
+      }
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d8-s1-pair
+        rule = 83;
+        return 5;
+      }
+      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d8-s2-pair
+        rule = 84;
+        return 6;
+      }
+      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_wide_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d8-wide-pair
+        rule = 85;
+        return 7;
+      }
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d16-s1
+        rule = 86;
+        return 8;
+      }
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d16-s2
+        rule = 87;
+        return 9;
+      }
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d16-s1-pair
+        rule = 88;
+        return 10;
+      }
+      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d16-s2-pair
+        rule = 89;
+        return 11;
+      }
+      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d32-s2
+        rule = 90;
+        return 14;
+      }
+      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d32-s1-pair
+        rule = 91;
+        return 15;
+      }
+      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d32-s2-pair
+        rule = 92;
+        return 16;
+      }
+      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576) {  // decode-fast-d32-wide-pair
+        rule = 93;
+        return 17;
+      }
     }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && cost_fast_d8_s2_decode_fast_2 && cost_fast_d8_s2_decode_fast_3 && cost_fast_d8_s2_decode_fast_4 && cost_fast_d8_s2_decode_fast_5 && cost_fast_d8_s2_decode_fast_6 && cost_fast_d8_s2_decode_fast_7 && cost_fast_d8_s2_decode_fast_8 && cost_fast_d8_s2_decode_fast_9 && cost_fast_d8_s2_decode_fast_10 && cost_fast_d8_s2_decode_fast_11 && cost_fast_d8_s2_decode_fast_12) {  // decode-fast-d8-s2
-      rule = 82;
-      return 4;
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */) {
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_rounds_8x16_264 = cost_last_8x16 / 264;
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
+      const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
+      const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
+      const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
+      const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
+      const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
+      const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
+      const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
+      const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
+      const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
+      const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
+      const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
+      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
+      const int64_t cost_row_d8x8_pair = 3229000 + 15770 * cost_steps + 141 * cost_tiles_8x16 * cost_steps + 21290 * cost_rounds_8x16_264 * cost_steps + 37210 * cost_input + 19070 * cost_output + 3 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
+      const int64_t cost_row_d8_s1 = 2214000 + 57910 * cost_steps + 574 * cost_tiles_8x64 * cost_steps + 155000 * cost_rounds_8x64_132 + 43750 * cost_rounds_8x64_132 * cost_steps + 3924 * cost_input + 2433 * cost_output + 3 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_row_d8_s2 = 2756000 + 20850 * cost_steps + 785 * cost_tiles_8x64 * cost_steps;
+      const int64_t cost_row_d8_s1_pair = 2160000 + 60800 * cost_steps + 6037 * cost_tiles_8x64 + 517 * cost_tiles_8x64 * cost_steps + 14320000 * cost_rounds_8x64_264 + 4339 * cost_output + 5 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_row_d16_s1 = 1920000 + 65700 * cost_steps + 8801 * cost_tiles_16x64 + 393 * cost_tiles_16x64 * cost_steps + 57370 * cost_rounds_16x64_132 * cost_steps + 3364 * cost_input + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_row_d16_s2 = 2439000 + 25770 * cost_steps + 684 * cost_tiles_16x64 * cost_steps + 1322 * cost_input + 9931 * cost_output;
+      const int64_t cost_row_d16_s1_pair = 2051000 + 67800 * cost_steps + 6475 * cost_tiles_16x64 + 466 * cost_tiles_16x64 * cost_steps + 15060000 * cost_rounds_16x64_264 + 2985 * cost_input + 468 * cost_output + 5 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_row_d16_s2_pair = 3525000 + 26510 * cost_steps + 689 * cost_tiles_16x64 * cost_steps + 2397 * cost_input + 1 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
+      const int64_t cost_outside_16x128 = M * 15 % 16 * ((N + 127) / 128);
+      const int64_t cost_row_d16_wide_pair = 2561000 + 71800 * cost_steps + 1435 * cost_tiles_16x128 * cost_steps + 6514 * cost_input + 2 * cost_outside_16x128 * cost_steps;
+      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_row_d32_s1 = 2102000 + 70430 * cost_steps + 7978 * cost_tiles_32x64 + 278 * cost_tiles_32x64 * cost_steps + 69720 * cost_rounds_32x64_132 * cost_steps + 1493 * cost_input + 3792 * cost_output + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_row_d32_s2 = 2729000 + 25160 * cost_steps + 272 * cost_tiles_32x64 + 583 * cost_tiles_32x64 * cost_steps + 4175 * cost_input + 3608 * cost_output + 4 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_row_d32_s1_pair = 2272000 + 70860 * cost_steps + 4095 * cost_tiles_32x64 + 456 * cost_tiles_32x64 * cost_steps + 13800000 * cost_rounds_32x64_264 + 343 * cost_input + 4377 * cost_output + 4 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_row_d32_s2_pair = 3676000 + 30430 * cost_steps + 658 * cost_tiles_32x64 * cost_steps + 1388 * cost_input + 1 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_row_d32_wide_pair = 2892000 + 87630 * cost_steps + 1404 * cost_tiles_32x128 * cost_steps + 6903 * cost_input + 2 * cost_outside_32x128 * cost_steps;
+      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_row_d8x8_pair <= cost_row_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d8x8-pair
+        rule = 94;
+        return 1;
+      }
+      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1 <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d8-s1
+        rule = 95;
+        return 3;
+      }
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d8-s2
+        rule = 96;
+        return 4;
+      }
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d8-s1-pair
+        rule = 97;
+        return 5;
+      }
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d16-s1
+        rule = 98;
+        return 8;
+      }
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d16-s2
+        rule = 99;
+        return 9;
+      }
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d16-s1-pair
+        rule = 100;
+        return 10;
+      }
+      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d16-s2-pair
+        rule = 101;
+        return 11;
+      }
+      if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d16-wide-pair
+        rule = 102;
+        return 12;
+      }
+      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d32-s1
+        rule = 103;
+        return 13;
+      }
+      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d32-s2
+        rule = 104;
+        return 14;
+      }
+      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d32-s1-pair
+        rule = 105;
+        return 15;
+      }
+      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d32-s2-pair
+        rule = 106;
+        return 16;
+      }
+      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576) {  // decode-row-d32-wide-pair
+        rule = 107;
+        return 17;
+      }
     }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && cost_fast_d8_s1_pair_decode_fast_3 && cost_fast_d8_s1_pair_decode_fast_4 && cost_fast_d8_s1_pair_decode_fast_5 && cost_fast_d8_s1_pair_decode_fast_6 && cost_fast_d8_s1_pair_decode_fast_7 && cost_fast_d8_s1_pair_decode_fast_8 && cost_fast_d8_s1_pair_decode_fast_9 && cost_fast_d8_s1_pair_decode_fast_10 && cost_fast_d8_s1_pair_decode_fast_11 && cost_fast_d8_s1_pair_decode_fast_12) {  // decode-fast-d8-s1-pair
-      rule = 83;
-      return 5;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && cost_fast_d8_s2_pair_decode_fast_4 && cost_fast_d8_s2_pair_decode_fast_5 && cost_fast_d8_s2_pair_decode_fast_6 && cost_fast_d8_s2_pair_decode_fast_7 && cost_fast_d8_s2_pair_decode_fast_8 && cost_fast_d8_s2_pair_decode_fast_9 && cost_fast_d8_s2_pair_decode_fast_10 && cost_fast_d8_s2_pair_decode_fast_11 && cost_fast_d8_s2_pair_decode_fast_12) {  // decode-fast-d8-s2-pair
-      rule = 84;
-      return 6;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && cost_fast_d8_wide_pair_decode_fast_5 && cost_fast_d8_wide_pair_decode_fast_6 && cost_fast_d8_wide_pair_decode_fast_7 && cost_fast_d8_wide_pair_decode_fast_8 && cost_fast_d8_wide_pair_decode_fast_9 && cost_fast_d8_wide_pair_decode_fast_10 && cost_fast_d8_wide_pair_decode_fast_11 && cost_fast_d8_wide_pair_decode_fast_12) {  // decode-fast-d8-wide-pair
-      rule = 85;
-      return 7;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && cost_fast_d16_s1_decode_fast_6 && cost_fast_d16_s1_decode_fast_7 && cost_fast_d16_s1_decode_fast_8 && cost_fast_d16_s1_decode_fast_9 && cost_fast_d16_s1_decode_fast_10 && cost_fast_d16_s1_decode_fast_11 && cost_fast_d16_s1_decode_fast_12) {  // decode-fast-d16-s1
-      rule = 86;
-      return 8;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && cost_fast_d16_s2_decode_fast_7 && cost_fast_d16_s2_decode_fast_8 && cost_fast_d16_s2_decode_fast_9 && cost_fast_d16_s2_decode_fast_10 && cost_fast_d16_s2_decode_fast_11 && cost_fast_d16_s2_decode_fast_12) {  // decode-fast-d16-s2
-      rule = 87;
-      return 9;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && cost_fast_d16_s1_pair_decode_fast_8 && cost_fast_d16_s1_pair_decode_fast_9 && cost_fast_d16_s1_pair_decode_fast_10 && cost_fast_d16_s1_pair_decode_fast_11 && cost_fast_d16_s1_pair_decode_fast_12) {  // decode-fast-d16-s1-pair
-      rule = 88;
-      return 10;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && cost_fast_d16_s2_pair_decode_fast_9 && cost_fast_d16_s2_pair_decode_fast_10 && cost_fast_d16_s2_pair_decode_fast_11 && cost_fast_d16_s2_pair_decode_fast_12) {  // decode-fast-d16-s2-pair
-      rule = 89;
-      return 11;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && cost_fast_d32_s2_decode_fast_10 && cost_fast_d32_s2_decode_fast_11 && cost_fast_d32_s2_decode_fast_12) {  // decode-fast-d32-s2
-      rule = 90;
-      return 14;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && cost_fast_d32_s1_pair_decode_fast_11 && cost_fast_d32_s1_pair_decode_fast_12) {  // decode-fast-d32-s1-pair
-      rule = 91;
-      return 15;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && cost_fast_d32_s2_pair_decode_fast_12) {  // decode-fast-d32-s2-pair
-      rule = 92;
-      return 16;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576) {  // decode-fast-d32-wide-pair
-      rule = 93;
-      return 17;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && cost_row_d8x8_pair_decode_row_1 && cost_row_d8x8_pair_decode_row_2 && cost_row_d8x8_pair_decode_row_3 && cost_row_d8x8_pair_decode_row_4 && cost_row_d8x8_pair_decode_row_5 && cost_row_d8x8_pair_decode_row_6 && cost_row_d8x8_pair_decode_row_7 && cost_row_d8x8_pair_decode_row_8 && cost_row_d8x8_pair_decode_row_9 && cost_row_d8x8_pair_decode_row_10 && cost_row_d8x8_pair_decode_row_11 && cost_row_d8x8_pair_decode_row_12 && cost_row_d8x8_pair_decode_row_13) {  // decode-row-d8x8-pair
-      rule = 94;
-      return 1;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && cost_row_d8_s1_decode_row_2 && cost_row_d8_s1_decode_row_3 && cost_row_d8_s1_decode_row_4 && cost_row_d8_s1_decode_row_5 && cost_row_d8_s1_decode_row_6 && cost_row_d8_s1_decode_row_7 && cost_row_d8_s1_decode_row_8 && cost_row_d8_s1_decode_row_9 && cost_row_d8_s1_decode_row_10 && cost_row_d8_s1_decode_row_11 && cost_row_d8_s1_decode_row_12 && cost_row_d8_s1_decode_row_13) {  // decode-row-d8-s1
-      rule = 95;
-      return 3;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && cost_row_d8_s2_decode_row_3 && cost_row_d8_s2_decode_row_4 && cost_row_d8_s2_decode_row_5 && cost_row_d8_s2_decode_row_6 && cost_row_d8_s2_decode_row_7 && cost_row_d8_s2_decode_row_8 && cost_row_d8_s2_decode_row_9 && cost_row_d8_s2_decode_row_10 && cost_row_d8_s2_decode_row_11 && cost_row_d8_s2_decode_row_12 && cost_row_d8_s2_decode_row_13) {  // decode-row-d8-s2
-      rule = 96;
-      return 4;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && cost_row_d8_s1_pair_decode_row_4 && cost_row_d8_s1_pair_decode_row_5 && cost_row_d8_s1_pair_decode_row_6 && cost_row_d8_s1_pair_decode_row_7 && cost_row_d8_s1_pair_decode_row_8 && cost_row_d8_s1_pair_decode_row_9 && cost_row_d8_s1_pair_decode_row_10 && cost_row_d8_s1_pair_decode_row_11 && cost_row_d8_s1_pair_decode_row_12 && cost_row_d8_s1_pair_decode_row_13) {  // decode-row-d8-s1-pair
-      rule = 97;
-      return 5;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && cost_row_d16_s1_decode_row_5 && cost_row_d16_s1_decode_row_6 && cost_row_d16_s1_decode_row_7 && cost_row_d16_s1_decode_row_8 && cost_row_d16_s1_decode_row_9 && cost_row_d16_s1_decode_row_10 && cost_row_d16_s1_decode_row_11 && cost_row_d16_s1_decode_row_12 && cost_row_d16_s1_decode_row_13) {  // decode-row-d16-s1
-      rule = 98;
-      return 8;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && cost_row_d16_s2_decode_row_6 && cost_row_d16_s2_decode_row_7 && cost_row_d16_s2_decode_row_8 && cost_row_d16_s2_decode_row_9 && cost_row_d16_s2_decode_row_10 && cost_row_d16_s2_decode_row_11 && cost_row_d16_s2_decode_row_12 && cost_row_d16_s2_decode_row_13) {  // decode-row-d16-s2
-      rule = 99;
-      return 9;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && cost_row_d16_s1_pair_decode_row_7 && cost_row_d16_s1_pair_decode_row_8 && cost_row_d16_s1_pair_decode_row_9 && cost_row_d16_s1_pair_decode_row_10 && cost_row_d16_s1_pair_decode_row_11 && cost_row_d16_s1_pair_decode_row_12 && cost_row_d16_s1_pair_decode_row_13) {  // decode-row-d16-s1-pair
-      rule = 100;
-      return 10;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && cost_row_d16_s2_pair_decode_row_8 && cost_row_d16_s2_pair_decode_row_9 && cost_row_d16_s2_pair_decode_row_10 && cost_row_d16_s2_pair_decode_row_11 && cost_row_d16_s2_pair_decode_row_12 && cost_row_d16_s2_pair_decode_row_13) {  // decode-row-d16-s2-pair
-      rule = 101;
-      return 11;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && cost_row_d16_wide_pair_decode_row_9 && cost_row_d16_wide_pair_decode_row_10 && cost_row_d16_wide_pair_decode_row_11 && cost_row_d16_wide_pair_decode_row_12 && cost_row_d16_wide_pair_decode_row_13) {  // decode-row-d16-wide-pair
-      rule = 102;
-      return 12;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && cost_row_d32_s1_decode_row_10 && cost_row_d32_s1_decode_row_11 && cost_row_d32_s1_decode_row_12 && cost_row_d32_s1_decode_row_13) {  // decode-row-d32-s1
-      rule = 103;
-      return 13;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && cost_row_d32_s2_decode_row_11 && cost_row_d32_s2_decode_row_12 && cost_row_d32_s2_decode_row_13) {  // decode-row-d32-s2
-      rule = 104;
-      return 14;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && cost_row_d32_s1_pair_decode_row_12 && cost_row_d32_s1_pair_decode_row_13) {  // decode-row-d32-s1-pair
-      rule = 105;
-      return 15;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && cost_row_d32_s2_pair_decode_row_13) {  // decode-row-d32-s2-pair
-      rule = 106;
-      return 16;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576) {  // decode-row-d32-wide-pair
-      rule = 107;
-      return 17;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && cost_block_d8x8_pair_decode_block_1 && cost_block_d8x8_pair_decode_block_2 && cost_block_d8x8_pair_decode_block_3 && cost_block_d8x8_pair_decode_block_4 && cost_block_d8x8_pair_decode_block_5 && cost_block_d8x8_pair_decode_block_6 && cost_block_d8x8_pair_decode_block_7 && cost_block_d8x8_pair_decode_block_8 && cost_block_d8x8_pair_decode_block_9 && cost_block_d8x8_pair_decode_block_10 && cost_block_d8x8_pair_decode_block_11 && cost_block_d8x8_pair_decode_block_12) {  // decode-block-d8x8-pair
-      rule = 108;
-      return 1;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && cost_block_d8_s2_decode_block_2 && cost_block_d8_s2_decode_block_3 && cost_block_d8_s2_decode_block_4 && cost_block_d8_s2_decode_block_5 && cost_block_d8_s2_decode_block_6 && cost_block_d8_s2_decode_block_7 && cost_block_d8_s2_decode_block_8 && cost_block_d8_s2_decode_block_9 && cost_block_d8_s2_decode_block_10 && cost_block_d8_s2_decode_block_11 && cost_block_d8_s2_decode_block_12) {  // decode-block-d8-s2
-      rule = 109;
-      return 4;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && cost_block_d8_s1_pair_decode_block_3 && cost_block_d8_s1_pair_decode_block_4 && cost_block_d8_s1_pair_decode_block_5 && cost_block_d8_s1_pair_decode_block_6 && cost_block_d8_s1_pair_decode_block_7 && cost_block_d8_s1_pair_decode_block_8 && cost_block_d8_s1_pair_decode_block_9 && cost_block_d8_s1_pair_decode_block_10 && cost_block_d8_s1_pair_decode_block_11 && cost_block_d8_s1_pair_decode_block_12) {  // decode-block-d8-s1-pair
-      rule = 110;
-      return 5;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && cost_block_d8_s2_pair_decode_block_4 && cost_block_d8_s2_pair_decode_block_5 && cost_block_d8_s2_pair_decode_block_6 && cost_block_d8_s2_pair_decode_block_7 && cost_block_d8_s2_pair_decode_block_8 && cost_block_d8_s2_pair_decode_block_9 && cost_block_d8_s2_pair_decode_block_10 && cost_block_d8_s2_pair_decode_block_11 && cost_block_d8_s2_pair_decode_block_12) {  // decode-block-d8-s2-pair
-      rule = 111;
-      return 6;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && cost_block_d8_wide_pair_decode_block_5 && cost_block_d8_wide_pair_decode_block_6 && cost_block_d8_wide_pair_decode_block_7 && cost_block_d8_wide_pair_decode_block_8 && cost_block_d8_wide_pair_decode_block_9 && cost_block_d8_wide_pair_decode_block_10 && cost_block_d8_wide_pair_decode_block_11 && cost_block_d8_wide_pair_decode_block_12) {  // decode-block-d8-wide-pair
-      rule = 112;
-      return 7;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && cost_block_d16_s1_decode_block_6 && cost_block_d16_s1_decode_block_7 && cost_block_d16_s1_decode_block_8 && cost_block_d16_s1_decode_block_9 && cost_block_d16_s1_decode_block_10 && cost_block_d16_s1_decode_block_11 && cost_block_d16_s1_decode_block_12) {  // decode-block-d16-s1
-      rule = 113;
-      return 8;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && cost_block_d16_s2_decode_block_7 && cost_block_d16_s2_decode_block_8 && cost_block_d16_s2_decode_block_9 && cost_block_d16_s2_decode_block_10 && cost_block_d16_s2_decode_block_11 && cost_block_d16_s2_decode_block_12) {  // decode-block-d16-s2
-      rule = 114;
-      return 9;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && cost_block_d16_s1_pair_decode_block_8 && cost_block_d16_s1_pair_decode_block_9 && cost_block_d16_s1_pair_decode_block_10 && cost_block_d16_s1_pair_decode_block_11 && cost_block_d16_s1_pair_decode_block_12) {  // decode-block-d16-s1-pair
-      rule = 115;
-      return 10;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && cost_block_d16_s2_pair_decode_block_9 && cost_block_d16_s2_pair_decode_block_10 && cost_block_d16_s2_pair_decode_block_11 && cost_block_d16_s2_pair_decode_block_12) {  // decode-block-d16-s2-pair
-      rule = 116;
-      return 11;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && cost_block_d32_s1_decode_block_10 && cost_block_d32_s1_decode_block_11 && cost_block_d32_s1_decode_block_12) {  // decode-block-d32-s1
-      rule = 117;
-      return 13;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && cost_block_d32_s2_decode_block_11 && cost_block_d32_s2_decode_block_12) {  // decode-block-d32-s2
-      rule = 118;
-      return 14;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && cost_block_d32_s1_pair_decode_block_12) {  // decode-block-d32-s1-pair
-      rule = 119;
-      return 15;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576) {  // decode-block-d32-wide-pair
-      rule = 120;
-      return 17;
+    if (measured_sizes && scaling == 2 /* block */) {
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_rounds_8x16_264 = cost_last_8x16 / 264;
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
+      const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
+      const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
+      const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
+      const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
+      const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
+      const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
+      const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
+      const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
+      const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
+      const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
+      const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
+      const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
+      const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
+      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_block_d8x8_pair = 4126000 + 13910 * cost_steps + 129 * cost_tiles_8x16 * cost_steps + 27720 * cost_rounds_8x16_264 * cost_steps + 66080 * cost_input + 4889 * cost_output + 4 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_block_d8_s2 = 3211000 + 20010 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_s1_pair = 2943000 + 63010 * cost_steps + 6903 * cost_tiles_8x64 + 488 * cost_tiles_8x64 * cost_steps + 16540000 * cost_rounds_8x64_264 + 8 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_s2_pair = 4237000 + 22920 * cost_steps + 705 * cost_tiles_8x64 * cost_steps + 6 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_wide_pair = 3383000 + 80920 * cost_steps + 1387 * cost_tiles_8x128 * cost_steps + 9 * cost_outside_8x128 * cost_steps;
+      const int64_t cost_block_d16_s1 = 2841000 + 68240 * cost_steps + 4757 * cost_tiles_16x64 + 369 * cost_tiles_16x64 * cost_steps + 69470 * cost_rounds_16x64_132 * cost_steps + 2376 * cost_input + 1 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s2 = 3146000 + 25790 * cost_steps + 615 * cost_tiles_16x64 * cost_steps + 11370 * cost_output + 3 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s1_pair = 3078000 + 68080 * cost_steps + 500 * cost_tiles_16x64 * cost_steps + 15080000 * cost_rounds_16x64_264 + 10770 * cost_input + 9 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s2_pair = 4303000 + 27430 * cost_steps + 662 * cost_tiles_16x64 * cost_steps + 1377 * cost_input + 3 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d32_s1 = 3106000 + 78690 * cost_steps + 382 * cost_tiles_32x64 * cost_steps + 82950 * cost_rounds_32x64_132 + 74150 * cost_rounds_32x64_132 * cost_steps;
+      const int64_t cost_block_d32_s2 = 3640000 + 27800 * cost_steps + 873 * cost_tiles_32x64 + 627 * cost_tiles_32x64 * cost_steps + 1736 * cost_input + 1 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_d32_s1_pair = 2724000 + 104900 * cost_steps + 514 * cost_tiles_32x64 * cost_steps + 15650000 * cost_rounds_32x64_264 + 971 * cost_input;
+      const int64_t cost_block_d32_wide_pair = 2823000 + 138300 * cost_steps + 1335 * cost_tiles_32x128 * cost_steps + 4221 * cost_input;
+      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_block_d8x8_pair <= cost_block_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8x8_pair <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8x8_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8x8_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d8x8-pair
+        rule = 108;
+        return 1;
+      }
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s2 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d8-s2
+        rule = 109;
+        return 4;
+      }
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_s1_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d8-s1-pair
+        rule = 110;
+        return 5;
+      }
+      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d8-s2-pair
+        rule = 111;
+        return 6;
+      }
+      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_wide_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d8-wide-pair
+        rule = 112;
+        return 7;
+      }
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d16-s1
+        rule = 113;
+        return 8;
+      }
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d16-s2
+        rule = 114;
+        return 9;
+      }
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d16-s1-pair
+        rule = 115;
+        return 10;
+      }
+      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d16-s2-pair
+        rule = 116;
+        return 11;
+      }
+      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d32-s1
+        rule = 117;
+        return 13;
+      }
+      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_block_d32_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d32-s2
+        rule = 118;
+        return 14;
+      }
+      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d32-s1-pair
+        rule = 119;
+        return 15;
+      }
+      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576) {  // decode-block-d32-wide-pair
+        rule = 120;
+        return 17;
+      }
     }
   }
   // gddr: sm89 sm120 sm121
@@ -1851,83 +1498,6 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
   [[maybe_unused]] const int64_t tiles_128 = ((M + 127) / 128) * ((N + 127) / 128);
   [[maybe_unused]] const int64_t tall_tiles = ((M + 191) / 192) * ((N + 127) / 128);
   [[maybe_unused]] const int64_t wide_tiles = ((M + 127) / 128) * ((N + 191) / 192);
-  [[maybe_unused]] const int64_t cost_steps = ((K + 63) / 64);
-  [[maybe_unused]] const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
-  [[maybe_unused]] const int64_t cost_weight = N * K / 1024;
-  [[maybe_unused]] const int64_t cost_input = M * K / 1024;
-  [[maybe_unused]] const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_fast_f16x64_128 = 2870000 + 62440 * cost_steps + 3475 * cost_tiles_16x64 + 695000 * cost_rounds_16x64_132 + 48180 * cost_rounds_16x64_132 * cost_steps + 104 * cost_weight + 1620 * cost_input + 5 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_32x64_262 = cost_last_32x64 / 262;
-  [[maybe_unused]] const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_fast_f32x64_128_s2 = 3588000 + 13920 * cost_steps + 3579 * cost_tiles_32x64 + 168 * cost_tiles_32x64 * cost_steps + 24790 * cost_rounds_32x64_262 * cost_steps + 155 * cost_weight + 2484 * cost_input + 3 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
-  [[maybe_unused]] const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
-  [[maybe_unused]] const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
-  [[maybe_unused]] const int64_t cost_output = M * N / 1024;
-  [[maybe_unused]] const int64_t cost_fast_f64x64_128_s2 = 3854000 + 25440 * cost_steps + 5664 * cost_tiles_64x64 + 266 * cost_tiles_64x64 * cost_steps + 27150 * cost_rounds_64x64_132 * cost_steps + 14280 * cost_late_64x64_132_66_wholes * cost_steps + 82 * cost_weight + 525 * cost_input + 252 * cost_output;
-  [[maybe_unused]] const int64_t cost_fast_f64x64_128 = 3176000 + 63410 * cost_steps + 2544 * cost_tiles_64x64 + 77 * cost_tiles_64x64 * cost_steps + 67370 * cost_rounds_64x64_132 * cost_steps + 80 * cost_weight + 397 * cost_input + 1212 * cost_output;
-  [[maybe_unused]] const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
-  [[maybe_unused]] const int64_t cost_late_128x64_132_66 = cost_last_128x64 + 66;
-  [[maybe_unused]] const int64_t cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 / 132;
-  [[maybe_unused]] const int64_t cost_fast_f128x64_128_s2 = 4413000 + 26870 * cost_steps + 383 * cost_tiles_128x64 * cost_steps + 695400 * cost_rounds_128x64_132 + 32060 * cost_rounds_128x64_132 * cost_steps + 15450 * cost_late_128x64_132_66_wholes * cost_steps + 83 * cost_weight + 413 * cost_input + 209 * cost_output;
-  [[maybe_unused]] const int64_t cost_fast_f128x64_128 = 3494000 + 70540 * cost_steps + 1601 * cost_tiles_128x64 + 137 * cost_tiles_128x64 * cost_steps + 232700 * cost_rounds_128x64_132 + 80680 * cost_rounds_128x64_132 * cost_steps + 89 * cost_weight + 378 * cost_input + 370 * cost_output;
-  [[maybe_unused]] const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
-  [[maybe_unused]] const int64_t cost_fast_f128x128_128_team = 4203000 + 105000 * cost_steps + 179 * cost_tiles_128x128 * cost_steps + 977100 * cost_rounds_128x128_132 + 135800 * cost_rounds_128x128_132 * cost_steps + 120 * cost_weight + 344 * cost_input + 131 * cost_output;
-  [[maybe_unused]] const int64_t cost_fast_f128x128_128 = 4778000 + 104800 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 132100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 270 * cost_input + 38 * cost_output;
-  [[maybe_unused]] const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-  [[maybe_unused]] const int64_t cost_fast_f192x128_128 = 5555000 + 191400 * cost_steps + 165 * cost_tiles_192x128 * cost_steps + 855400 * cost_rounds_192x128_132 + 211400 * cost_rounds_192x128_132 * cost_steps + 93 * cost_weight + 296 * cost_input;
-  [[maybe_unused]] const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
-  [[maybe_unused]] const int64_t cost_fast_f256x128_128 = 4221000 + 260100 * cost_steps + 144 * cost_tiles_256x128 * cost_steps + 199600 * cost_rounds_256x128_132 + 291500 * cost_rounds_256x128_132 * cost_steps + 82 * cost_weight + 278 * cost_input + 482 * cost_output;
-  [[maybe_unused]] const int64_t cost_rounds_32x64_130 = cost_last_32x64 / 130;
-  [[maybe_unused]] const int64_t cost_shares_32x64_65 = cost_last_32x64 / 65;
-  [[maybe_unused]] const int64_t cost_row_p32x64_128_s2 = 2889000 + 38920 * cost_steps + 12180 * cost_tiles_32x64 + 228 * cost_tiles_32x64 * cost_steps + 3956 * cost_rounds_32x64_130 * cost_steps + 18930 * cost_shares_32x64_65 * cost_steps + 75 * cost_weight + 628 * cost_input + 1 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
-  [[maybe_unused]] const int64_t cost_row_p32x64_128 = 2451000 + 86700 * cost_steps + 8150 * cost_tiles_32x64 + 82 * cost_tiles_32x64 * cost_steps + 69710 * cost_rounds_32x64_132 * cost_steps + 61 * cost_weight;
-  [[maybe_unused]] const int64_t cost_row_p64x64_128_s2 = 3756000 + 49270 * cost_steps + 4675 * cost_tiles_64x64 + 302 * cost_tiles_64x64 * cost_steps + 574400 * cost_rounds_64x64_132 + 39570 * cost_rounds_64x64_132 * cost_steps + 28840 * cost_late_64x64_132_66_wholes * cost_steps + 31 * cost_weight;
-  [[maybe_unused]] const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
-  [[maybe_unused]] const int64_t cost_row_p64x64_128 = 2618000 + 95170 * cost_steps + 972 * cost_tiles_64x64 + 131 * cost_tiles_64x64 * cost_steps + 94610 * cost_rounds_64x64_132 * cost_steps + 35 * cost_weight + 390 * cost_input + 1616 * cost_output + 1 * cost_outside_64x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
-  [[maybe_unused]] const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_64x128_130 = cost_last_64x128 / 130;
-  [[maybe_unused]] const int64_t cost_late_64x128_130_65 = cost_last_64x128 + 65;
-  [[maybe_unused]] const int64_t cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 / 130;
-  [[maybe_unused]] const int64_t cost_row_p64x128_128_s2 = 4467000 + 47850 * cost_steps + 241 * cost_tiles_64x128 * cost_steps + 1024000 * cost_rounds_64x128_130 + 54680 * cost_rounds_64x128_130 * cost_steps + 36470 * cost_late_64x128_130_65_wholes * cost_steps + 130 * cost_weight + 816 * cost_input + 346 * cost_output;
-  [[maybe_unused]] const int64_t cost_row_p128x64_128 = 3410000 + 105000 * cost_steps + 103 * cost_tiles_128x64 * cost_steps + 736300 * cost_rounds_128x64_132 + 114400 * cost_rounds_128x64_132 * cost_steps + 98 * cost_weight + 306 * cost_input + 644 * cost_output;
-  [[maybe_unused]] const int64_t cost_row_p128x128_128 = 4234000 + 142500 * cost_steps + 166 * cost_tiles_128x128 * cost_steps + 998200 * cost_rounds_128x128_132 + 173300 * cost_rounds_128x128_132 * cost_steps + 114 * cost_weight + 208 * cost_input + 317 * cost_output;
-  [[maybe_unused]] const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
-  [[maybe_unused]] const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
-  [[maybe_unused]] const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
-  [[maybe_unused]] const int64_t cost_row_p128x192_128 = 4945000 + 253900 * cost_steps + 287 * cost_tiles_128x192 * cost_steps + 2930000 * cost_rounds_128x192_132 + 263500 * cost_rounds_128x192_132 * cost_steps + 92 * cost_weight + 172 * cost_input + 78 * cost_output;
-  [[maybe_unused]] const int64_t cost_row_p192x128_128 = 4969000 + 230300 * cost_steps + 363 * cost_tiles_192x128 * cost_steps + 1372000 * cost_rounds_192x128_132 + 245100 * cost_rounds_192x128_132 * cost_steps + 70 * cost_weight + 174 * cost_input + 314 * cost_output;
-  [[maybe_unused]] const int64_t cost_block_p16x64_128 = 2769000 + 70650 * cost_steps + 3211 * cost_tiles_16x64 + 830900 * cost_rounds_16x64_132 + 59680 * cost_rounds_16x64_132 * cost_steps + 102 * cost_weight + 935 * cost_input + 8 * cost_outside_16x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_32x64_128 = cost_last_32x64 / 128;
-  [[maybe_unused]] const int64_t cost_shares_32x64_64 = cost_last_32x64 / 64;
-  [[maybe_unused]] const int64_t cost_block_p32x64_128_s2 = 3483000 + 31200 * cost_steps + 6688 * cost_tiles_32x64 + 177 * cost_tiles_32x64 * cost_steps + 370200 * cost_rounds_32x64_128 + 3929 * cost_rounds_32x64_128 * cost_steps + 21510 * cost_shares_32x64_64 * cost_steps + 99 * cost_weight + 1099 * cost_input + 5 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_p32x64_128 = 2744000 + 79660 * cost_steps + 6515 * cost_tiles_32x64 + 42 * cost_tiles_32x64 * cost_steps + 75000 * cost_rounds_32x64_132 * cost_steps + 76 * cost_weight + 250 * cost_input + 5 * cost_outside_32x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_rounds_64x64_130 = cost_last_64x64 / 130;
-  [[maybe_unused]] const int64_t cost_late_64x64_130_65 = cost_last_64x64 + 65;
-  [[maybe_unused]] const int64_t cost_late_64x64_130_65_wholes = cost_late_64x64_130_65 / 130;
-  [[maybe_unused]] const int64_t cost_block_p64x64_128_s2 = 4217000 + 42240 * cost_steps + 322 * cost_tiles_64x64 * cost_steps + 1121000 * cost_rounds_64x64_130 + 34420 * cost_rounds_64x64_130 * cost_steps + 29740 * cost_late_64x64_130_65_wholes * cost_steps + 53 * cost_weight + 65 * cost_input;
-  [[maybe_unused]] const int64_t cost_block_p64x64_128 = 3127000 + 85260 * cost_steps + 1427 * cost_tiles_64x64 + 112 * cost_tiles_64x64 * cost_steps + 150900 * cost_rounds_64x64_132 + 105600 * cost_rounds_64x64_132 * cost_steps + 39 * cost_weight + 1393 * cost_input + 241 * cost_output + 4 * cost_outside_64x64 * cost_steps;
-  [[maybe_unused]] const int64_t cost_block_p64x128_128_s2 = 4894000 + 46000 * cost_steps + 244 * cost_tiles_64x128 * cost_steps + 988000 * cost_rounds_64x128_130 + 62500 * cost_rounds_64x128_130 * cost_steps + 37590 * cost_late_64x128_130_65_wholes * cost_steps + 135 * cost_weight + 851 * cost_input + 200 * cost_output;
-  [[maybe_unused]] const int64_t cost_block_p128x64_128 = 3443000 + 104100 * cost_steps + 4892 * cost_tiles_128x64 + 45 * cost_tiles_128x64 * cost_steps + 387800 * cost_rounds_128x64_132 + 121900 * cost_rounds_128x64_132 * cost_steps + 120 * cost_weight + 364 * cost_input;
-  [[maybe_unused]] const int64_t cost_block_p128x128_128 = 4278000 + 149000 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 951900 * cost_rounds_128x128_132 + 177100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 222 * cost_input;
-  [[maybe_unused]] const int64_t cost_block_p128x192_128 = 4437000 + 250500 * cost_steps + 238 * cost_tiles_128x192 * cost_steps + 2480000 * cost_rounds_128x192_132 + 267300 * cost_rounds_128x192_132 * cost_steps + 101 * cost_weight + 297 * cost_input;
-  [[maybe_unused]] const int64_t cost_block_p192x128_128 = 4302000 + 252100 * cost_steps + 258 * cost_tiles_192x128 * cost_steps + 825800 * cost_rounds_192x128_132 + 270800 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 246 * cost_input + 323 * cost_output;
   [[maybe_unused]] const bool measured_sizes = num_sms == 132 && K % 16 == 0 && grouping == 0 /* none */ && M <= 4096 && N >= 896 && N <= 28672 && K >= 896 && K <= 28672;
   [[maybe_unused]] const bool straight = accumulation == 1 /* fast */ && scaling != 2 /* block */;
   [[maybe_unused]] const bool few_columns = N <= num_sms * 32;
@@ -1936,121 +1506,258 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
   [[maybe_unused]] const bool narrower = N < 28672 && (N < 16384 || K < 16384);
   // measured: sm90
   if ((arch & 0x10u) != 0) {
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f16x64_128 <= cost_fast_f32x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f128x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x128_128_team && cost_fast_f16x64_128 <= cost_fast_f128x128_128 && cost_fast_f16x64_128 <= cost_fast_f192x128_128 && cost_fast_f16x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f16x64-128
-      rule = 143;
-      return 23;
+    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */) {
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
+      const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
+      const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
+      const int64_t cost_fast_f16x64_128 = 2870000 + 62440 * cost_steps + 3475 * cost_tiles_16x64 + 695000 * cost_rounds_16x64_132 + 48180 * cost_rounds_16x64_132 * cost_steps + 104 * cost_weight + 1620 * cost_input + 5 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+      const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_262 = cost_last_32x64 / 262;
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_fast_f32x64_128_s2 = 3588000 + 13920 * cost_steps + 3579 * cost_tiles_32x64 + 168 * cost_tiles_32x64 * cost_steps + 24790 * cost_rounds_32x64_262 * cost_steps + 155 * cost_weight + 2484 * cost_input + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+      const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+      const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
+      const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
+      const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_fast_f64x64_128_s2 = 3854000 + 25440 * cost_steps + 5664 * cost_tiles_64x64 + 266 * cost_tiles_64x64 * cost_steps + 27150 * cost_rounds_64x64_132 * cost_steps + 14280 * cost_late_64x64_132_66_wholes * cost_steps + 82 * cost_weight + 525 * cost_input + 252 * cost_output;
+      const int64_t cost_fast_f64x64_128 = 3176000 + 63410 * cost_steps + 2544 * cost_tiles_64x64 + 77 * cost_tiles_64x64 * cost_steps + 67370 * cost_rounds_64x64_132 * cost_steps + 80 * cost_weight + 397 * cost_input + 1212 * cost_output;
+      const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
+      const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
+      const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
+      const int64_t cost_late_128x64_132_66 = cost_last_128x64 + 66;
+      const int64_t cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 / 132;
+      const int64_t cost_fast_f128x64_128_s2 = 4413000 + 26870 * cost_steps + 383 * cost_tiles_128x64 * cost_steps + 695400 * cost_rounds_128x64_132 + 32060 * cost_rounds_128x64_132 * cost_steps + 15450 * cost_late_128x64_132_66_wholes * cost_steps + 83 * cost_weight + 413 * cost_input + 209 * cost_output;
+      const int64_t cost_fast_f128x64_128 = 3494000 + 70540 * cost_steps + 1601 * cost_tiles_128x64 + 137 * cost_tiles_128x64 * cost_steps + 232700 * cost_rounds_128x64_132 + 80680 * cost_rounds_128x64_132 * cost_steps + 89 * cost_weight + 378 * cost_input + 370 * cost_output;
+      const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
+      const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
+      const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
+      const int64_t cost_fast_f128x128_128_team = 4203000 + 105000 * cost_steps + 179 * cost_tiles_128x128 * cost_steps + 977100 * cost_rounds_128x128_132 + 135800 * cost_rounds_128x128_132 * cost_steps + 120 * cost_weight + 344 * cost_input + 131 * cost_output;
+      const int64_t cost_fast_f128x128_128 = 4778000 + 104800 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 132100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 270 * cost_input + 38 * cost_output;
+      const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
+      const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
+      const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
+      const int64_t cost_fast_f192x128_128 = 5555000 + 191400 * cost_steps + 165 * cost_tiles_192x128 * cost_steps + 855400 * cost_rounds_192x128_132 + 211400 * cost_rounds_192x128_132 * cost_steps + 93 * cost_weight + 296 * cost_input;
+      const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
+      const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
+      const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
+      const int64_t cost_fast_f256x128_128 = 4221000 + 260100 * cost_steps + 144 * cost_tiles_256x128 * cost_steps + 199600 * cost_rounds_256x128_132 + 291500 * cost_rounds_256x128_132 * cost_steps + 82 * cost_weight + 278 * cost_input + 482 * cost_output;
+      if (cost_fast_f16x64_128 <= cost_fast_f32x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f128x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x128_128_team && cost_fast_f16x64_128 <= cost_fast_f128x128_128 && cost_fast_f16x64_128 <= cost_fast_f192x128_128 && cost_fast_f16x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f16x64-128
+        rule = 143;
+        return 23;
+      }
+      if (cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f32x64-128-s2
+        rule = 144;
+        return 26;
+      }
+      if (cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128-s2
+        rule = 145;
+        return 30;
+      }
+      if (cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128
+        rule = 146;
+        return 31;
+      }
+      if (cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128-s2
+        rule = 147;
+        return 35;
+      }
+      if (cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128
+        rule = 148;
+        return 36;
+      }
+      if (cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128-team
+        rule = 149;
+        return 38;
+      }
+      if (cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128
+        rule = 150;
+        return 39;
+      }
+      if (cost_fast_f192x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f192x128-128
+        rule = 151;
+        return 43;
+      }
+      if (true) {  // wgmma-fast-f256x128-128
+        rule = 152;
+        return 46;
+      }
     }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f32x64-128-s2
-      rule = 144;
-      return 26;
+    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */) {
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+      const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+      const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+      const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
+      const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
+      const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
+      const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
+      const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
+      const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
+      const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
+      const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
+      const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
+      const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
+      const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
+      const int64_t cost_rounds_32x64_130 = cost_last_32x64 / 130;
+      const int64_t cost_shares_32x64_65 = cost_last_32x64 / 65;
+      const int64_t cost_row_p32x64_128_s2 = 2889000 + 38920 * cost_steps + 12180 * cost_tiles_32x64 + 228 * cost_tiles_32x64 * cost_steps + 3956 * cost_rounds_32x64_130 * cost_steps + 18930 * cost_shares_32x64_65 * cost_steps + 75 * cost_weight + 628 * cost_input + 1 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_row_p32x64_128 = 2451000 + 86700 * cost_steps + 8150 * cost_tiles_32x64 + 82 * cost_tiles_32x64 * cost_steps + 69710 * cost_rounds_32x64_132 * cost_steps + 61 * cost_weight;
+      const int64_t cost_row_p64x64_128_s2 = 3756000 + 49270 * cost_steps + 4675 * cost_tiles_64x64 + 302 * cost_tiles_64x64 * cost_steps + 574400 * cost_rounds_64x64_132 + 39570 * cost_rounds_64x64_132 * cost_steps + 28840 * cost_late_64x64_132_66_wholes * cost_steps + 31 * cost_weight;
+      const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
+      const int64_t cost_row_p64x64_128 = 2618000 + 95170 * cost_steps + 972 * cost_tiles_64x64 + 131 * cost_tiles_64x64 * cost_steps + 94610 * cost_rounds_64x64_132 * cost_steps + 35 * cost_weight + 390 * cost_input + 1616 * cost_output + 1 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_130 = cost_last_64x128 / 130;
+      const int64_t cost_late_64x128_130_65 = cost_last_64x128 + 65;
+      const int64_t cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 / 130;
+      const int64_t cost_row_p64x128_128_s2 = 4467000 + 47850 * cost_steps + 241 * cost_tiles_64x128 * cost_steps + 1024000 * cost_rounds_64x128_130 + 54680 * cost_rounds_64x128_130 * cost_steps + 36470 * cost_late_64x128_130_65_wholes * cost_steps + 130 * cost_weight + 816 * cost_input + 346 * cost_output;
+      const int64_t cost_row_p128x64_128 = 3410000 + 105000 * cost_steps + 103 * cost_tiles_128x64 * cost_steps + 736300 * cost_rounds_128x64_132 + 114400 * cost_rounds_128x64_132 * cost_steps + 98 * cost_weight + 306 * cost_input + 644 * cost_output;
+      const int64_t cost_row_p128x128_128 = 4234000 + 142500 * cost_steps + 166 * cost_tiles_128x128 * cost_steps + 998200 * cost_rounds_128x128_132 + 173300 * cost_rounds_128x128_132 * cost_steps + 114 * cost_weight + 208 * cost_input + 317 * cost_output;
+      const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
+      const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
+      const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
+      const int64_t cost_row_p128x192_128 = 4945000 + 253900 * cost_steps + 287 * cost_tiles_128x192 * cost_steps + 2930000 * cost_rounds_128x192_132 + 263500 * cost_rounds_128x192_132 * cost_steps + 92 * cost_weight + 172 * cost_input + 78 * cost_output;
+      const int64_t cost_row_p192x128_128 = 4969000 + 230300 * cost_steps + 363 * cost_tiles_192x128 * cost_steps + 1372000 * cost_rounds_192x128_132 + 245100 * cost_rounds_192x128_132 * cost_steps + 70 * cost_weight + 174 * cost_input + 314 * cost_output;
+      if (cost_row_p32x64_128_s2 <= cost_row_p32x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p128x64_128 && cost_row_p32x64_128_s2 <= cost_row_p128x128_128 && cost_row_p32x64_128_s2 <= cost_row_p128x192_128 && cost_row_p32x64_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p32x64-128-s2
+        rule = 153;
+        return 28;
+      }
+      if (cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p32x64-128
+        rule = 154;
+        return 29;
+      }
+      if (cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p64x64-128-s2
+        rule = 155;
+        return 32;
+      }
+      if (cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p64x64-128
+        rule = 156;
+        return 33;
+      }
+      if (cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p64x128-128-s2
+        rule = 157;
+        return 34;
+      }
+      if (cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x64-128
+        rule = 158;
+        return 37;
+      }
+      if (cost_row_p128x128_128 <= cost_row_p128x192_128 && cost_row_p128x128_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x128-128
+        rule = 159;
+        return 40;
+      }
+      if (cost_row_p128x192_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x192-128
+        rule = 160;
+        return 41;
+      }
+      if (true) {  // wgmma-row-p192x128-128
+        rule = 161;
+        return 44;
+      }
     }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128-s2
-      rule = 145;
-      return 30;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128
-      rule = 146;
-      return 31;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128-s2
-      rule = 147;
-      return 35;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128
-      rule = 148;
-      return 36;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128-team
-      rule = 149;
-      return 38;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128
-      rule = 150;
-      return 39;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */ && cost_fast_f192x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f192x128-128
-      rule = 151;
-      return 43;
-    }
-    if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */) {  // wgmma-fast-f256x128-128
-      rule = 152;
-      return 46;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p32x64_128_s2 <= cost_row_p32x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p128x64_128 && cost_row_p32x64_128_s2 <= cost_row_p128x128_128 && cost_row_p32x64_128_s2 <= cost_row_p128x192_128 && cost_row_p32x64_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p32x64-128-s2
-      rule = 153;
-      return 28;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p32x64-128
-      rule = 154;
-      return 29;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p64x64-128-s2
-      rule = 155;
-      return 32;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p64x64-128
-      rule = 156;
-      return 33;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p64x128-128-s2
-      rule = 157;
-      return 34;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x64-128
-      rule = 158;
-      return 37;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p128x128_128 <= cost_row_p128x192_128 && cost_row_p128x128_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x128-128
-      rule = 159;
-      return 40;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */ && cost_row_p128x192_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x192-128
-      rule = 160;
-      return 41;
-    }
-    if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */) {  // wgmma-row-p192x128-128
-      rule = 161;
-      return 44;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p16x64_128 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128 <= cost_block_p32x64_128 && cost_block_p16x64_128 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128 <= cost_block_p64x64_128 && cost_block_p16x64_128 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128 <= cost_block_p128x64_128 && cost_block_p16x64_128 <= cost_block_p128x128_128 && cost_block_p16x64_128 <= cost_block_p128x192_128 && cost_block_p16x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p16x64-128
-      rule = 162;
-      return 25;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p32x64-128-s2
-      rule = 163;
-      return 28;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p32x64-128
-      rule = 164;
-      return 29;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p64x64-128-s2
-      rule = 165;
-      return 32;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p64x64-128
-      rule = 166;
-      return 33;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p64x128-128-s2
-      rule = 167;
-      return 34;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x64-128
-      rule = 168;
-      return 37;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p128x128_128 <= cost_block_p128x192_128 && cost_block_p128x128_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x128-128
-      rule = 169;
-      return 40;
-    }
-    if (measured_sizes && scaling == 2 /* block */ && cost_block_p128x192_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x192-128
-      rule = 170;
-      return 41;
-    }
-    if (measured_sizes && scaling == 2 /* block */) {  // wgmma-block-p192x128-128
-      rule = 171;
-      return 44;
+    if (measured_sizes && scaling == 2 /* block */) {
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
+      const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
+      const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
+      const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+      const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+      const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+      const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
+      const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
+      const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
+      const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
+      const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
+      const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
+      const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
+      const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
+      const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
+      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_130 = cost_last_64x128 / 130;
+      const int64_t cost_late_64x128_130_65 = cost_last_64x128 + 65;
+      const int64_t cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 / 130;
+      const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
+      const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
+      const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
+      const int64_t cost_block_p16x64_128 = 2769000 + 70650 * cost_steps + 3211 * cost_tiles_16x64 + 830900 * cost_rounds_16x64_132 + 59680 * cost_rounds_16x64_132 * cost_steps + 102 * cost_weight + 935 * cost_input + 8 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_rounds_32x64_128 = cost_last_32x64 / 128;
+      const int64_t cost_shares_32x64_64 = cost_last_32x64 / 64;
+      const int64_t cost_block_p32x64_128_s2 = 3483000 + 31200 * cost_steps + 6688 * cost_tiles_32x64 + 177 * cost_tiles_32x64 * cost_steps + 370200 * cost_rounds_32x64_128 + 3929 * cost_rounds_32x64_128 * cost_steps + 21510 * cost_shares_32x64_64 * cost_steps + 99 * cost_weight + 1099 * cost_input + 5 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_p32x64_128 = 2744000 + 79660 * cost_steps + 6515 * cost_tiles_32x64 + 42 * cost_tiles_32x64 * cost_steps + 75000 * cost_rounds_32x64_132 * cost_steps + 76 * cost_weight + 250 * cost_input + 5 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_rounds_64x64_130 = cost_last_64x64 / 130;
+      const int64_t cost_late_64x64_130_65 = cost_last_64x64 + 65;
+      const int64_t cost_late_64x64_130_65_wholes = cost_late_64x64_130_65 / 130;
+      const int64_t cost_block_p64x64_128_s2 = 4217000 + 42240 * cost_steps + 322 * cost_tiles_64x64 * cost_steps + 1121000 * cost_rounds_64x64_130 + 34420 * cost_rounds_64x64_130 * cost_steps + 29740 * cost_late_64x64_130_65_wholes * cost_steps + 53 * cost_weight + 65 * cost_input;
+      const int64_t cost_block_p64x64_128 = 3127000 + 85260 * cost_steps + 1427 * cost_tiles_64x64 + 112 * cost_tiles_64x64 * cost_steps + 150900 * cost_rounds_64x64_132 + 105600 * cost_rounds_64x64_132 * cost_steps + 39 * cost_weight + 1393 * cost_input + 241 * cost_output + 4 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_block_p64x128_128_s2 = 4894000 + 46000 * cost_steps + 244 * cost_tiles_64x128 * cost_steps + 988000 * cost_rounds_64x128_130 + 62500 * cost_rounds_64x128_130 * cost_steps + 37590 * cost_late_64x128_130_65_wholes * cost_steps + 135 * cost_weight + 851 * cost_input + 200 * cost_output;
+      const int64_t cost_block_p128x64_128 = 3443000 + 104100 * cost_steps + 4892 * cost_tiles_128x64 + 45 * cost_tiles_128x64 * cost_steps + 387800 * cost_rounds_128x64_132 + 121900 * cost_rounds_128x64_132 * cost_steps + 120 * cost_weight + 364 * cost_input;
+      const int64_t cost_block_p128x128_128 = 4278000 + 149000 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 951900 * cost_rounds_128x128_132 + 177100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 222 * cost_input;
+      const int64_t cost_block_p128x192_128 = 4437000 + 250500 * cost_steps + 238 * cost_tiles_128x192 * cost_steps + 2480000 * cost_rounds_128x192_132 + 267300 * cost_rounds_128x192_132 * cost_steps + 101 * cost_weight + 297 * cost_input;
+      const int64_t cost_block_p192x128_128 = 4302000 + 252100 * cost_steps + 258 * cost_tiles_192x128 * cost_steps + 825800 * cost_rounds_192x128_132 + 270800 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 246 * cost_input + 323 * cost_output;
+      if (cost_block_p16x64_128 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128 <= cost_block_p32x64_128 && cost_block_p16x64_128 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128 <= cost_block_p64x64_128 && cost_block_p16x64_128 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128 <= cost_block_p128x64_128 && cost_block_p16x64_128 <= cost_block_p128x128_128 && cost_block_p16x64_128 <= cost_block_p128x192_128 && cost_block_p16x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p16x64-128
+        rule = 162;
+        return 25;
+      }
+      if (cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p32x64-128-s2
+        rule = 163;
+        return 28;
+      }
+      if (cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p32x64-128
+        rule = 164;
+        return 29;
+      }
+      if (cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p64x64-128-s2
+        rule = 165;
+        return 32;
+      }
+      if (cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p64x64-128
+        rule = 166;
+        return 33;
+      }
+      if (cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p64x128-128-s2
+        rule = 167;
+        return 34;
+      }
+      if (cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x64-128
+        rule = 168;
+        return 37;
+      }
+      if (cost_block_p128x128_128 <= cost_block_p128x192_128 && cost_block_p128x128_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x128-128
+        rule = 169;
+        return 40;
+      }
+      if (cost_block_p128x192_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x192-128
+        rule = 170;
+        return 41;
+      }
+      if (true) {  // wgmma-block-p192x128-128
+        rule = 171;
+        return 44;
+      }
     }
   }
   // straight: sm90
