@@ -6,6 +6,7 @@
 #include "binding_checks.h"
 #include "binding_family.h"
 #include "binding_fp8.h"
+#include "binding_fresh.h"
 
 namespace tilewright::binding {
 
@@ -84,7 +85,8 @@ void set_scales(const GemmFp8Inputs& in, const GemmFp8Shape& s, GemmFp8Args& arg
   args.scale_b_k = b.strides[first + 1];
 }
 
-GemmFp8Args kernel_args(const GemmFp8Inputs& in, const GemmFp8Shape& s, const FamilyCall<Fp8Family>& call, void* out) {
+GemmFp8Args kernel_args(const GemmFp8Inputs& in, const GemmFp8Shape& s, const FamilyCall<Fp8Family>& call,
+                        bool fresh_weights, void* out) {
   GemmFp8Args args{};
   args.a = in.a.data;
   args.b = in.b.data;
@@ -107,6 +109,7 @@ GemmFp8Args kernel_args(const GemmFp8Inputs& in, const GemmFp8Shape& s, const Fa
   args.a_type = in.a.dtype == shim.dtype_e5m2 ? Fp8Type::kE5m2 : Fp8Type::kE4m3;
   args.dtype = call.problem.dtype;
   args.fast_accum = in.fast_accum;
+  args.fresh_weights = fresh_weights;
   args.num_sms = call.device.num_sms;
   return args;
 }
@@ -132,7 +135,9 @@ bool run_custom(GemmFp8Inputs& in, const GemmFp8Shape& s, FamilyCall<Fp8Family>&
   Copies copies;
   View result{"out"};
   if (!prepare(in, s, copies) || !allocate_output(in, s, out) || !inspect("out", out.get(), result)) return false;
-  const GemmFp8Args args = kernel_args(in, s, call, result.data);
+  // A quantiser or the copy kernel wrote b or its scales just now: they may not be there yet.
+  const bool fresh_weights = take_fresh({&in.b, &in.scale_b}) || copies.b.get() != nullptr;
+  const GemmFp8Args args = kernel_args(in, s, call, fresh_weights, result.data);
   const cudaError_t error =
       launch(call.decision.tile, call.problem.dtype, args, static_cast<cudaStream_t>(call.stream));
   return error == cudaSuccess || recover(error, call, in.a, s.rows);

@@ -30,6 +30,7 @@ extern "C" int tilewright_driver_launch(const void* given) {
     TILEWRIGHT_ASSIGN(workspace);
     TILEWRIGHT_ASSIGN(workspace_bytes);
     TILEWRIGHT_ASSIGN(layout);
+    TILEWRIGHT_ASSIGN(fresh_weights);
   }
   using Config = Gemm4bitConfig<EmulatedTile, EmulatedElement>;
   return EngineLauncher<Config::kEngine>::template launch<Config>(arguments, nullptr);

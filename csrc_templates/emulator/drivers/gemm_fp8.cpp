@@ -39,6 +39,7 @@ extern "C" int tilewright_driver_launch(const void* given) {
     TILEWRIGHT_ASSIGN(a_type);
     TILEWRIGHT_ASSIGN(dtype);
     TILEWRIGHT_ASSIGN(fast_accum);
+    TILEWRIGHT_ASSIGN(fresh_weights);
     TILEWRIGHT_ASSIGN(num_sms);
     TILEWRIGHT_ASSIGN(workspace);
     TILEWRIGHT_ASSIGN(workspace_bytes);

@@ -30,6 +30,8 @@ constexpr int kPrepackedBlockBytes = kPrepackedRows * kPrepackedK / 2;
 //        e2m1: uint8 e4m3 of shape [n, k / 16], blocksize 16, each multiplied by the fp32 global scale `*offset`.
 // bias   n elements of `dtype`, or null. Added in fp32 before the one rounding to `dtype`.
 // out    row-major contiguous [m, n] of `dtype`.
+// fresh_weights: b or what belongs to it was written by a kernel that may not be done, so the launch waits for all ahead of
+//        it. Otherwise engines may fetch weights before the kernels ahead have ended (programmatic dependent launch).
 // All pointers are device pointers. `workspace` may be null for engines that need none.
 struct Gemm4bitArgs {
   const void* a;
@@ -48,6 +50,7 @@ struct Gemm4bitArgs {
   void* workspace;
   int64_t workspace_bytes;
   WeightLayout layout;
+  bool fresh_weights;
 };
 
 }  // namespace tilewright

@@ -198,7 +198,7 @@ cudaError_t launch_decode_kind(const Gemm4bitArgs& args, DecodeParams params, co
   const int64_t units = host::ceil_div(args.n, kernels::kDecodeRowUnit<Shape>);
   params.clusters = units < clusters ? static_cast<int>(units) : clusters;
   const host::ClusterLaunch launch{dim3(params.clusters * tuning.cluster), dim3(Shape::kThreads), smem,
-                                   static_cast<unsigned>(tuning.cluster), true};
+                                   static_cast<unsigned>(tuning.cluster), !args.fresh_weights};
   return host::launch_cluster_kernel(kernel, launch, stream, params, tuning.cluster);
 }
 

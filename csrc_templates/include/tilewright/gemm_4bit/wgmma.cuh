@@ -344,7 +344,8 @@ struct EngineLauncher<Engine::kWgmma> {
     int64_t clusters = 0;
     if (const cudaError_t error = count_clusters<Config>(function, tiles, clusters); error != cudaSuccess) return error;
     if (tiles > INT32_MAX || clusters * Geometry::kCluster > host::kMaxGridX) return cudaErrorInvalidConfiguration;
-    const auto launch = kernels::WgmmaLaunchShape<Config>::at(clusters * Geometry::kCluster);
+    auto launch = kernels::WgmmaLaunchShape<Config>::at(clusters * Geometry::kCluster);
+    launch.dependent = !args.fresh_weights;
     return host::launch_cluster_kernel(kernel, launch, stream, map_a, map_last, map_w, params);
   }
 

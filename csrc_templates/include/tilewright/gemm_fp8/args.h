@@ -29,6 +29,8 @@ enum class Grouping : int { kNone = 0, kContiguous = 1, kMasked = 2 };
 //          scale_b[(j / 128) * scale_b_n + q * scale_b_k]. Group g starts at g * scale_b_group.
 // bias     n elements of `dtype`, or null. Added in fp32 before the one rounding to `dtype`.
 // out      row-major [m, n] of `dtype`, `ldo` elements from one row to the next.
+// fresh_weights  b or scale_b was written by a kernel that may not be done, so the launch waits for all ahead of it.
+//          Otherwise engines may fetch them before the kernels ahead have ended (programmatic dependent launch).
 // All pointers are device pointers. `workspace` may be null for tiles that need none.
 struct GemmFp8Args {
   const void* a;
@@ -48,6 +50,7 @@ struct GemmFp8Args {
   Fp8Type a_type;
   DType dtype;
   bool fast_accum;
+  bool fresh_weights;
   int32_t num_sms;
   void* workspace;
   int64_t workspace_bytes;

@@ -133,7 +133,7 @@ cudaError_t launch_decode(const GemmFp8Args& args, DecodeParams params, cudaStre
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (error != cudaSuccess) return error;
   const host::ClusterLaunch launch{dim3(static_cast<unsigned>(blocks)), dim3(Layout::kThreads),
-                                   Layout::kAOffset + static_cast<int>(bytes), 1, major >= 9};
+                                   Layout::kAOffset + static_cast<int>(bytes), 1, major >= 9 && !args.fresh_weights};
   return host::launch_cluster_kernel(kernel, launch, stream, params);
 }
 

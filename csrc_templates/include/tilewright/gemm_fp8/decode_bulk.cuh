@@ -94,7 +94,7 @@ cudaError_t launch_decode_bulk(const GemmFp8Args& args, const DecodeBulkParams& 
   if (error == cudaSuccess) error = host::make_tensor_map(key_b, map_b);
   if (error != cudaSuccess) return error;
   const host::ClusterLaunch launch{dim3(static_cast<unsigned>(clusters * Config::kCluster)), dim3(Layout::kThreads),
-                                   Layout::kLeastBytes + static_cast<int>(scales), Config::kCluster, true};
+                                   Layout::kLeastBytes + static_cast<int>(scales), Config::kCluster, !args.fresh_weights};
   return host::launch_cluster_kernel(kernel, launch, stream, map_a, map_b, params);
 }
 

@@ -109,7 +109,7 @@ cudaError_t launch_mma(const GemmFp8Args& args, cudaStream_t stream) {
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (error != cudaSuccess) return error;
   const host::ClusterLaunch launch{dim3(static_cast<unsigned>(tiles_m * tiles_n)), dim3(Layout::kThreads), Layout::kBytes, 1,
-                                   major >= 9 && args.k <= kDependentK};
+                                   major >= 9 && args.k <= kDependentK && !args.fresh_weights};
   return host::launch_cluster_kernel(kernel, launch, stream, args, static_cast<int>(tiles_m));
 }
 
