@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,7 @@ def command(**given: Any) -> None:
     """
     tree = load_or_exit(given["specs"])
     family = pick_family(tree, given["family_name"])
+    _check_options(given)
     if given["table"] is not None:
         _costs(tree, family, given)
         return
@@ -90,6 +92,21 @@ def command(**given: Any) -> None:
         extend=given["extend"], failed=sorted(campaign.failed.items()),
     )  # fmt: skip
     _write(found, given["out"])
+
+
+def _check_options(given: dict[str, Any]) -> None:
+    """Refuse options that would be ignored, and names that no table can have."""
+    from ..models.base import WORD
+
+    table = given["table"]
+    if table is None:
+        unread = [option for option, key in (("--engine", "engines"), ("--quick", "quick")) if given[key]]
+        if unread:
+            fail(f"{unread[0]} is for a table of costs: --costs TABLE.")
+    elif given["layer_name"] is not None:
+        fail("--layer and --costs exclude each other.", "a table of costs is fitted to tiles of any layer")
+    elif re.fullmatch(WORD, table) is None:
+        fail(f"--costs '{table}' is not a plain word (letters, digits and underscores).")
 
 
 def _arch(tree: SpecTree, family: Family, given: dict[str, Any]) -> Arch:

@@ -11,16 +11,16 @@ Positive: TypeAlias = Annotated[int, Field(strict=True, ge=1, lt=2**63)]
 Flag: TypeAlias = Annotated[bool, Field(strict=True)]
 Text: TypeAlias = Annotated[str, Field(strict=True, min_length=1)]
 
-_WORD = r"^[A-Za-z_][A-Za-z0-9_]*$"
+WORD = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _KEBAB = r"^[a-z0-9]+(?:[-.][a-z0-9]+)*$"
 _VERSION = r"^[0-9]+\.[0-9]+$"
 PATTERNS = {
-    _WORD: "a plain word (letters, digits and underscores)",
+    WORD: "a plain word (letters, digits and underscores)",
     _KEBAB: "in kebab-case (lower case letters and digits, joined by hyphens or dots)",
     _VERSION: 'a version such as "12.9"',
 }
 """What each pattern asks for, in words."""
-Word: TypeAlias = Annotated[str, Field(strict=True, pattern=_WORD)]
+Word: TypeAlias = Annotated[str, Field(strict=True, pattern=WORD)]
 Kebab: TypeAlias = Annotated[str, Field(strict=True, pattern=_KEBAB)]
 Version: TypeAlias = Annotated[str, Field(strict=True, pattern=_VERSION)]
 Number: TypeAlias = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]

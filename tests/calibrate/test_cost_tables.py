@@ -175,6 +175,22 @@ def test_the_command_measures_fits_and_writes(tmp_path: Path, tree: SpecTree) ->
     assert document(table, "x").count("  - {id:") == text.count("  - {id:")
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--costs", "../row"], "--costs '../row' is not a plain word"),
+        (["--costs", "row", "--layer", "wgmma_tile"], "--layer and --costs exclude each other"),
+        (["--layer", "wgmma_tile", "--engine", "wgmma"], "--engine is for a table of costs"),
+        (["--layer", "wgmma_tile", "--quick"], "--quick is for a table of costs"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(options: list[str], text: str) -> None:
+    whole = ["calibrate", "gemm_fp8", "--specs", str(ROOT / "specs"), "--arch", "sm90", "--plan", *options]
+    done = subprocess.run([sys.executable, "-m", "tilewright_codegen", *whole], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, ""), done
+    assert text in done.stderr and "Traceback" not in done.stderr
+
+
 def test_the_document_keeps_the_costs(tmp_path: Path) -> None:
     header = Header(family="gemm_fp8", layer="x", device=Device(arch="sm90", num_sms=132), method=Method())
     costs = {"p64x64-128": TRUTH["split"], "p128x128-128": TRUTH["large"]}
