@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright_codegen.costs import cost_name
 from tilewright_codegen.diagnostics import Sink
 from tilewright_codegen.emit_costs import blocks, shared
+from tilewright_codegen.evaluate import encode_problem, facts_env
 from tilewright_codegen.explain import explain
 from tilewright_codegen.explain_report import render_text
 from tilewright_codegen.expr import Name, format_node, names
@@ -127,6 +129,15 @@ def test_arrays_take_the_least(probe: Evaluators) -> None:
     for problem, code in zip(PROBLEMS, codes.tolist(), strict=True):
         if code >= 0 and problem["M"] >= 3:
             assert layer.values[code] == expected(problem), problem
+
+
+@pytest.mark.parametrize("tiles", [1, 30, 31, 120, 121, 150, 151, 240, 241, 271])
+def test_rounds_and_shares_turn_where_they_should(probe: Evaluators, tiles: int) -> None:
+    for M, K in ((1, 64), (8, 2112), (5, 2048)):
+        env = encode_problem(probe.family, full({"M": M, "N": tiles * 64, "K": K}))
+        facts = facts_env(probe.family.layer_by_name["decode_tile"], env)
+        for tile, cost in by_hand(M, tiles * 64, K).items():
+            assert facts[cost_name("probe", tile)] == cost, (tile, M, K)
 
 
 def test_explain_shows_the_costs(probe: Evaluators) -> None:
