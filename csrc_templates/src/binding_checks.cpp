@@ -144,7 +144,7 @@ bool check_gemm_4bit(const Gemm4bitInputs& in) {
 }
 
 bool make_dense_weight(Weight& w, WeightCopies& copies) {
-  return make_dense(w.b, 16, copies.b) && make_dense(w.absmax, w.quant_type == 2 ? 4 : 16, copies.absmax) &&
+  return make_dense(w.b, 16, copies.b) && make_dense(w.absmax, 16, copies.absmax) &&
          make_dense(w.nested_absmax, 4, copies.nested_absmax) && make_dense(w.nested_code, 16, copies.nested_code) &&
          make_dense(w.offset, 4, copies.offset);
 }

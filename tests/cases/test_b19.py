@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -62,6 +64,19 @@ def test_other_tensors_at_an_offset(name: str, offset: int, device: str) -> None
     assert torch.equal(call(), expected)
     tensors[name] = torch.stack([plain, plain.flip(0)], dim=1)[:, 0]
     assert torch.equal(call(), expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("offset", [1, 4, 8, 16])
+def test_e2m1_scales_at_an_offset(offset: int, device: str) -> None:
+    x = torch.randn(5, K, device=device, dtype=torch.bfloat16)
+    packed, state = tilewright.quantize_4bit(torch.randn(N, K, device=device), quant_type="e2m1")
+    plain = state.absmax
+    shifted = torch.zeros(plain.numel() + offset, dtype=plain.dtype, device=device)[offset:].view(plain.shape)
+    moved = dataclasses.replace(state, absmax=shifted.copy_(plain))
+    for route in routes(device, x, packed, state):
+        with forced(route):
+            assert torch.equal(tilewright.gemm_4bit(x, packed, moved), tilewright.gemm_4bit(x, packed, state)), route
 
 
 @pytest.mark.parametrize("device", DEVICES)

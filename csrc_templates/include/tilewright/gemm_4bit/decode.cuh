@@ -214,7 +214,8 @@ cudaError_t launch_decode_layout(const Gemm4bitArgs& args, const DecodeParams& p
   return launch_decode_kind<Shape, DecodeKind::kBlock64>(args, params, tuning, stream);
 }
 
-// cudaErrorNotSupported: prepacked weights of N no multiple of 16, M above kMb, K no multiple of 64 or of the blocksize, or too long for the tile's warps.
+// cudaErrorNotSupported: prepacked weights of N no multiple of 16, M above kMb, K no multiple of 64 or of the blocksize, or too
+// long for the tile's warps.
 template <class Shape>
 cudaError_t launch_decode_shape(const Gemm4bitArgs& args, const DecodeTuning& tuning, cudaStream_t stream) {
   if (const cudaError_t error = host::check_gemm_4bit(args, ElementTraits<typename Shape::Element>::kDType);

@@ -228,8 +228,9 @@ struct WgmmaLaunchShape {
 
 }  // namespace kernels
 
-// Takes f16 and bf16, both layouts, K % 64 == 0, every M and N (prepacked: N % 16 == 0), nf4 and fp4 with blocksizes of 64 and more, e2m1. Rows of A start on 16
-// bytes (pointer, and lda % 8 == 0), and so does B; otherwise cudaErrorMisalignedAddress.
+// Takes f16 and bf16, both layouts, K % 64 == 0, every M and N (prepacked: N % 16 == 0), nf4 and fp4 with blocksizes of 64 and
+// more, e2m1. Rows of A start on 16 bytes (pointer, and lda % 8 == 0), and so does B, scales that are not nested on 4;
+// otherwise cudaErrorMisalignedAddress.
 template <>
 struct EngineLauncher<Engine::kWgmma> {
   template <class Config>
@@ -272,7 +273,8 @@ struct EngineLauncher<Engine::kWgmma> {
 
   template <class Config>
   static cudaError_t make_maps(const Gemm4bitArgs& args, CUtensorMap& map_a, CUtensorMap& map_last, CUtensorMap& map_w) {
-    if (!host::is_aligned(args.a, 16) || args.lda % 8 != 0 || !host::is_aligned(args.b, 16)) {
+    const bool scales_aligned = args.nested_absmax != nullptr || host::is_aligned(args.scales, 4);
+    if (!host::is_aligned(args.a, 16) || args.lda % 8 != 0 || !host::is_aligned(args.b, 16) || !scales_aligned) {
       return cudaErrorMisalignedAddress;
     }
     const auto type = std::is_same_v<typename Config::Element, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16

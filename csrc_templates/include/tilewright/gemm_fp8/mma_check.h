@@ -50,6 +50,7 @@ inline cudaError_t check_mma(const GemmFp8Args& args, DType built_for) {
   }
   const uintptr_t element = args.dtype == DType::kF32 ? 4 : 2;
   if (!lies_on(args.out, element) || !lies_on(args.bias, element)) return cudaErrorMisalignedAddress;
+  if (!lies_on(args.scale_a, 4) || !lies_on(args.scale_b, 4)) return cudaErrorMisalignedAddress;
   return cudaSuccess;
 }
 
