@@ -34,7 +34,7 @@ RULE = """  - section: probe
       - {id: probe, when: [num_sms == 132, M >= 3], cheapest: probe}
 
 """
-# Two tiles whose costs cross, one that ties with the first everywhere, and two that run only up to some K.
+# Tiles whose costs cross; three run only up to some K, where the last of them would be cheap.
 TABLE = """schema: costs/1
 table: probe
 costs:
@@ -42,6 +42,7 @@ costs:
   - {id: d8-k8-c2, rows: 8, columns: 64, blocks: 120, clusters: 30, start: 9_000, each: 7, each_step: 2, round: 60,
      whole: 500, whole_step: 40, share: 30, share_step: 9, output: 2, outside_step: 1}
   - {id: d8-k14-c4, rows: 8, columns: 192, blocks: 264, start: 2_000, step: 300, each: 1}
+  - {id: d8-k4-c2, rows: 8, columns: 128, blocks: 132, start: 8_000, step: 60}
   - {id: w64x128-128-s2, rows: 64, columns: 128, blocks: 132, start: 1}
 """
 PROBLEMS = [
@@ -90,7 +91,8 @@ def by_hand(M: int, N: int, K: int) -> dict[str, int]:
     )  # fmt: skip
     third = ceil(M, 8) * ceil(N, 192)
     costs["d8-k14-c4"] = 2_000 + 300 * steps + third
-    most = {"d8-k4-c1": 2048, "d8-k8-c2": 8192, "d8-k14-c4": 28_672}
+    costs["d8-k4-c2"] = 8_000 + 60 * steps
+    most = {"d8-k4-c1": 2048, "d8-k8-c2": 8192, "d8-k14-c4": 28_672, "d8-k4-c2": 4096}
     return {name: cost for name, cost in costs.items() if most[name] >= K}
 
 
@@ -117,7 +119,7 @@ def test_every_evaluator_takes_the_least(probe: Evaluators) -> None:
         assert tile == expected({k: problem[k] for k in ("M", "N", "K")}), problem
         assert rule == f"probe-{tile}"
         seen.add(tile)
-    assert seen == {"d8-k4-c1", "d8-k8-c2", "d8-k14-c4"}
+    assert seen == {"d8-k4-c1", "d8-k8-c2", "d8-k14-c4", "d8-k4-c2"}
 
 
 def test_arrays_take_the_least(probe: Evaluators) -> None:
@@ -187,6 +189,19 @@ def test_a_tile_that_cannot_run_is_refused(tmp_path: Path) -> None:
     found = decide_arrays(family, "sm90", {"M": 9, "N": 4096, "K": 2048, "num_sms": 132, "blocksize": 64, "dtype": 1})
     rules = family.layer_by_name["decode_tile"].effective("sm90")
     assert not rules[int(found["decode_tile"].rules)].id.startswith("probe")
+
+
+def test_a_negated_predicate_is_no_promise(tmp_path: Path) -> None:
+    rule = RULE.replace("M >= 3]", "M >= 3, not short_k]")
+    specs = tree_with(tmp_path, TABLE.replace("start: 4_000", "start: 1"), rule)
+    layers = specs / "families" / "gemm_4bit" / "4_hopper.yaml"
+    layers.write_text(layers.read_text().replace("predicates:\n", "predicates:\n  short_k: [K <= 2048]\n", 1))
+    family = load_tree(specs).families["gemm_4bit"]
+    found = decide_arrays(
+        family, "sm90", {"M": 4, "N": 64, "K": np.array([2112, 8192]), "num_sms": 132, "blocksize": 64, "dtype": 1}
+    )
+    values = [family.layer_by_name["decode_tile"].values[c] for c in found["decode_tile"].codes]
+    assert values == [expected({"M": 4, "N": 64, "K": K}) for K in (2112, 8192)]
 
 
 def test_facts_read_earlier_facts_only(probe: Evaluators) -> None:
