@@ -13,7 +13,7 @@ struct Range {
   void* stream;
 };
 
-// What the last quantiser of this thread on each of some streams wrote. A range that memory of another tensor comes to lie in
+// What the last quantiser of this thread on each of some streams wrote, and products since. A range that memory of another tensor comes to lie in
 // costs one launch that waits longer than it had to.
 constexpr int kRanges = 16;
 thread_local Range written[kRanges];
@@ -33,16 +33,18 @@ bool always_fresh() {
 
 }  // namespace
 
+void note_result(void* stream, Written result) {
+  if (result.bytes <= 0) return;
+  const auto begin = reinterpret_cast<uintptr_t>(result.data);
+  written[next_range] = {begin, begin + static_cast<uintptr_t>(result.bytes), stream};
+  next_range = (next_range + 1) % kRanges;
+}
+
 void note_written(void* stream, std::initializer_list<Written> parts) {
   for (Range& range : written) {
     if (range.stream == stream) range = {};
   }
-  for (const Written& part : parts) {
-    if (part.bytes <= 0) continue;
-    const auto begin = reinterpret_cast<uintptr_t>(part.data);
-    written[next_range] = {begin, begin + static_cast<uintptr_t>(part.bytes), stream};
-    next_range = (next_range + 1) % kRanges;
-  }
+  for (const Written& part : parts) note_result(stream, part);
 }
 
 bool take_fresh(std::initializer_list<const View*> views) {

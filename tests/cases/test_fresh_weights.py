@@ -18,6 +18,7 @@ QUESTIONS = (
     "again",
     "nothing written",
     "of an earlier launch",
+    "a result",
     "the last of many",
 )
 
@@ -33,7 +34,9 @@ def test_what_is_noted_as_written(always: bool, tmp_path: Path, monkeypatch: pyt
     answers = [[int(part.split()[0]) for part in line.split(", ")] for line in found]
     assert [line.split(" ", 1)[1].split(",")[0] for line in found] == list(QUESTIONS)
     assert answers == (
-        [[2, 1], [1], [1], [1], [1], [2, 1, 1], [1, 1]] if always else [[0, 0], [0], [1], [0], [0], [0, 1, 1], [1, 0]]
+        [[2, 1], [1], [1], [1], [1], [2, 1, 1], [1, 1], [1, 1]]
+        if always
+        else [[0, 0], [0], [1], [0], [0], [0, 1, 1], [1, 1], [1, 0]]
     )
 
 

@@ -30,6 +30,9 @@ int main() {
   note_written(&streams[0], {{memory[25], 16}});
   std::printf("%d of an earlier launch, %d of another stream, %d the last\n", ask(memory[22]) + ask(memory[23]),
               ask(memory[24]), ask(memory[25]));
+  note_written(&streams[0], {{memory[26], 16}});
+  note_result(&streams[0], {memory[27], 16});
+  std::printf("%d a result, %d before it\n", ask(memory[27]), ask(memory[26]));
   for (int i = 0; i < 17; ++i) note_written(&streams[i], {{memory[i], 16}});
   std::printf("%d the last of many, %d the first\n", ask(memory[16]), ask(memory[0]));
 }
