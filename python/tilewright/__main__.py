@@ -61,6 +61,8 @@ def bench(
 
     try:
         problems = _bench.problems(shapes, rows)
+        if plot is not None:
+            _bench.check_plot(plot)
         result = _bench.run(problems, _bench.subject(family, dtype, quant_type, scaling), device)
     except _bench.RefusedError as refusal:
         raise click.ClickException(str(refusal)) from None

@@ -108,11 +108,10 @@ def problems(shapes: Sequence[str], rows: str) -> list[tuple[int, int, int]]:
         sizes = [tuple(int(part) for part in shape.lower().split("x")) for shape in shapes] or list(DEFAULT_SHAPES)
         counts = [int(part) for part in rows.split(",") if part.strip()]
     except ValueError:
-        raise RefusedError(
-            f"--shape {' '.join(shapes)} --rows {rows}; expected such as 4096x4096 and 1,16,256"
-        ) from None
-    if not counts or any(len(size) != 2 or min(size) < 1 for size in sizes) or min(counts) < 1:
-        raise RefusedError(f"--shape {' '.join(shapes)} --rows {rows}; expected such as 4096x4096 and 1,16,256")
+        sizes, counts = [], []
+    if not sizes or not counts or any(len(size) != 2 or min(size) < 1 for size in sizes) or min(counts) < 1:
+        given = " ".join([*(f"--shape {shape}" for shape in shapes), f"--rows {rows}"])
+        raise RefusedError(f"{given}; expected such as --shape 4096x4096 --rows 1,16,256")
     if any(K % 64 for _, K in sizes):
         raise RefusedError(f"--shape {' '.join(shapes)}; K must be a multiple of 64")
     return [(M, N, K) for N, K in sizes for M in counts]
@@ -189,12 +188,23 @@ def time_calls(calls: dict[str, Call]) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in samples.items()}
 
 
-def draw(result: Result, path: Path) -> None:
-    """Speed relative to dense over M, one line a shape. RefusedError without matplotlib."""
+def check_plot(path: Path) -> None:
+    """RefusedError for a picture that could not be written, before minutes are spent on what it would show."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise RefusedError("--plot needs matplotlib: pip install matplotlib") from None
+    known = Figure().canvas.get_supported_filetypes()
+    if path.suffix.lstrip(".").lower() not in known:
+        raise RefusedError(f"--plot {path}; the name must end in one of {', '.join(f'.{kind}' for kind in known)}")
+    if not path.parent.is_dir():
+        raise RefusedError(f"--plot {path}; there is no folder {path.parent}")
+
+
+def draw(result: Result, path: Path) -> None:
+    """Speed relative to dense over M, one line a shape."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     for N, K in dict.fromkeys((row.N, row.K) for row in result.rows):

@@ -70,7 +70,7 @@ def convert(
     quant_type = quant_type or DEFAULT_QUANT_TYPE
     if isinstance(model, torch.nn.Linear):
         raise ValueError("the model is one linear layer, which cannot be replaced in place; use Linear4bit.from_linear")
-    choice = _Choice(model, _patterns(include), _patterns(exclude) or ())
+    choice = _Choice(model, patterns("include", include), patterns("exclude", exclude) or ())
     before = _size(model)
     converted: list[str] = []
     skipped: dict[str, str] = {}
@@ -122,7 +122,9 @@ def check_options(
     quant_type = quant_type or DEFAULT_QUANT_TYPE
     fmt = formats.get_format(quant_type)
     if blocksize is not None and blocksize not in fmt.blocksizes:
-        raise ValueError(f"blocksize={blocksize}; allowed for {quant_type}: {', '.join(map(str, fmt.blocksizes))}")
+        raise ValueError(f"blocksize={blocksize!r}; allowed for {quant_type}: {', '.join(map(str, fmt.blocksizes))}")
+    if not isinstance(nested, bool):
+        raise ValueError(f"nested={nested!r}; allowed: True, False")
     if nested and quant_type == "e2m1":
         raise ValueError("nested=True; e2m1 scales are 8 bits already, allowed: False")
 
@@ -210,10 +212,14 @@ def _parameters_by_module(model: torch.nn.Module) -> list[tuple[str, torch.nn.Pa
     ]
 
 
-def _patterns(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
+def patterns(option: str, given: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    """The patterns of an option, None for None. ValueError for what is no text."""
     if given is None:
         return None
-    return (given,) if isinstance(given, str) else tuple(given)
+    found = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(pattern, str) for pattern in found):
+        raise ValueError(f"{option}={given!r}; expected names of modules such as '*.mlp.*'")
+    return found
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -21,7 +21,7 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from . import _hf_layers
 from ._dense import QUANTISED, Quantised, dense_linear
-from .convert import DEFAULT_QUANT_TYPE, DEFAULT_SCALING, FORMATS, check_options, convert
+from .convert import DEFAULT_QUANT_TYPE, DEFAULT_SCALING, FORMATS, check_options, convert, patterns
 from .formats import get_format
 from .linear_fp8 import LinearFP8, LinearNVFP4
 
@@ -71,8 +71,9 @@ class TilewrightConfig(QuantizationConfigMixin):  # type: ignore[misc]  # transf
         self.nested = nested
         self.scaling = DEFAULT_SCALING if format == "fp8" and scaling is None else scaling
         self.input_scale = input_scale
-        self.include = [include] if isinstance(include, str) else None if include is None else list(include)
-        self.exclude = [exclude] if isinstance(exclude, str) else list(exclude)
+        wanted = patterns("include", include)
+        self.include = None if wanted is None else list(wanted)
+        self.exclude = list(patterns("exclude", exclude) or ())
         self.source = source
 
 

@@ -187,9 +187,23 @@ def test_bench_names_an_option_of_another_family() -> None:
 
 @pytest.mark.parametrize(("shapes", "rows"), [(["4096"], "1"), (["4096xa"], "1"), (["64x64"], "0"), (["64x65"], "1")])
 def test_bench_rejects_what_is_no_problem(shapes: list[str], rows: str) -> None:
-    with pytest.raises(_bench.RefusedError, match="--shape"):
+    with pytest.raises(_bench.RefusedError, match=f"--shape {shapes[0]}"):
         _bench.problems(shapes, rows)
     assert _bench.problems(["128x64", "64X128"], "1,16") == [(1, 128, 64), (16, 128, 64), (1, 64, 128), (16, 64, 128)]
+
+
+def test_bench_says_before_timing_what_it_could_not_draw(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for name, text in (("speed.txt", r"must end in one of .*\.svg"), ("none/speed.svg", "there is no folder .*none")):
+        with pytest.raises(_bench.RefusedError, match=text):
+            _bench.check_plot(tmp_path / name)
+        done = subprocess.run(
+            [sys.executable, "-m", "tilewright", "bench", "--plot", str(tmp_path / name)],
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 1 and "--plot" in done.stderr and "Traceback" not in done.stderr
+    _bench.check_plot(tmp_path / "speed.SVG")
 
 
 SUBJECTS = {

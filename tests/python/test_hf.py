@@ -146,6 +146,10 @@ def test_wrong_options() -> None:
         "scaling is given; it is an option of format='fp8', not of '4bit'": {"scaling": "row"},
         "quant_type is given; it is an option of format='4bit', not of 'fp8'": {"format": "fp8", "quant_type": "nf4"},
         "input_scale=True": {"format": "fp8", "scaling": "block", "input_scale": True},
+        "include=5; expected names of modules": {"include": 5},
+        r"exclude=\[3\]; expected names of modules": {"exclude": [3]},
+        "nested='yes'; allowed: True, False": {"nested": "yes"},
+        "blocksize='64'; allowed for nf4": {"blocksize": "64"},
         "unknown options of TilewrightConfig: bits": {"bits": 4},
     }
     for message, options in cases.items():
