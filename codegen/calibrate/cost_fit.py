@@ -209,8 +209,10 @@ def regrets(costs: Mapping[str, Cost], cells: Iterable[Timed]) -> list[float]:
 
 
 def left_out(cells: Sequence[Timed], tiles: Mapping[str, Geometry], folds: int = 8) -> list[float]:
-    """Regrets of cells whose weights took no part in the fit."""
+    """Regrets of cells whose weights took no part in the fit; none where there is one weight only."""
     shapes = sorted({(c.N, c.K) for c in cells})
+    if len(shapes) < 2:
+        return []
     found: dict[int, float] = {}
     for fold in range(min(folds, len(shapes))):
         away = set(shapes[fold::folds])
@@ -238,8 +240,11 @@ def _total(costs: Mapping[str, Cost], cells: Sequence[Timed]) -> float:
 
 
 def summary(found: Sequence[float], limit: float = 0.03) -> dict[str, Any]:
-    """Cells, those more than 3 % slower than the best tile, and the geometric mean of the regret."""
-    logs = [math.log1p(r) for r in found]
-    wrong = sum(r > limit for r in found)
-    mean = math.expm1(sum(logs) / max(1, len(logs)))
-    return {"cells": len(found), "mispicked": wrong, "regret_geomean": round(mean, 5)}
+    """Cells, those more than 3 % slower than the best tile, and the geometric mean of the regret.
+
+    Cells in which no tile has a cost do not count: rules behind the table decide there.
+    """
+    judged = [r for r in found if math.isfinite(r)]
+    wrong = sum(r > limit for r in judged)
+    mean = math.expm1(sum(map(math.log1p, judged)) / max(1, len(judged)))
+    return {"cells": len(judged), "mispicked": wrong, "regret_geomean": round(mean, 5)}

@@ -123,6 +123,7 @@ def _arch(tree: SpecTree, family: Family, given: dict[str, Any]) -> Arch:
 
 def _costs(tree: SpecTree, family: Family, given: dict[str, Any]) -> None:
     """Measure every tile in every cell once, and fit a table of costs."""
+    from ..calibrate.cost_fit import MIN_CELLS
     from ..calibrate.cost_plan import cost_plan
     from ..calibrate.cost_table import compact, document, make_table, report
 
@@ -131,6 +132,8 @@ def _costs(tree: SpecTree, family: Family, given: dict[str, Any]) -> None:
     out = given["out"] = given["out"] or Path("calibration") / f"{arch.name}-{table}"
     engines = [pick("engine", e, arch.profile.engines) for e in given["engines"]] or list(arch.profile.engines)
     cells = [] if given["analyse_only"] else cost_plan(family, arch, engines, _design(family, arch, given))
+    if not cells and not given["analyse_only"]:
+        fail(f"two tiles of {', '.join(engines)} compete nowhere on {arch.name} for these shapes and sizes.")
     if given["plan_only"]:
         _show_plan(cells)
         return
@@ -142,6 +145,8 @@ def _costs(tree: SpecTree, family: Family, given: dict[str, Any]) -> None:
         fail(f"{out} holds no records.", "run without --analyse first")
     _matches(campaign)
     found = make_table(family, table, campaign.store.header, campaign.store.passes, hold_out=not given["quick"])
+    if not found.costs:
+        fail(f"no tile was timed in {MIN_CELLS} cells, so there is nothing to fit.", "name more --rows or --shape")
     (out / "costs.yaml").write_text(document(found, _why(found.header.device.product, family, given)), "utf-8")
     (out / "times.json").write_text(compact(found), "utf-8")
     (out / "report.md").write_text(report(found), "utf-8")

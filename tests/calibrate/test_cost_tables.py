@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tilewright_codegen.calibrate import cost_fit
-from tilewright_codegen.calibrate.cost_fit import Cost, Geometry, Timed
+from tilewright_codegen.calibrate.cost_fit import Cost, Geometry, Timed, left_out, regrets, summary
 from tilewright_codegen.calibrate.cost_plan import cost_choices
 from tilewright_codegen.calibrate.cost_table import Table, document, make_table, read_compact, timed
 from tilewright_codegen.calibrate.geometry import geometry
@@ -173,6 +173,33 @@ def test_the_command_measures_fits_and_writes(tmp_path: Path, tree: SpecTree) ->
     assert [set(c.times) for c in cells] == [set(c.times) for c in exact]
     table = make_table(tree.families["gemm_fp8"], "row", stored.header, stored.passes, hold_out=False)
     assert document(table, "x").count("  - {id:") == text.count("  - {id:")
+
+
+def test_few_cells_give_no_table(tmp_path: Path) -> None:
+    world = {"device": Device(arch="sm90", num_sms=132, product="H200").model_dump()}
+    (tmp_path / "world.json").write_text(json.dumps(world))
+    whole = [
+        "calibrate", "gemm_fp8", "--specs", str(ROOT / "specs"), "--costs", "row", "--input", "scaling=row",
+        "--engine", "wgmma", "--arch", "sm90", "--synthetic", str(tmp_path / "world.json"), "--rounds", "3",
+    ]  # fmt: skip
+    cases = {
+        "64,128 4096x4096": "error: no tile was timed in 8 cells, so there is nothing to fit.",
+        "64 4096x4095": "error: two tiles of wgmma compete nowhere on sm90 for these shapes and sizes.",
+    }
+    for case, text in cases.items():
+        rows, shape = case.split()
+        options = [*whole, "--rows", rows, "--shape", shape, "--out", str(tmp_path / rows)]
+        done = subprocess.run([sys.executable, "-m", "tilewright_codegen", *options], capture_output=True, text=True)
+        assert done.returncode == 1 and text in done.stderr and "Traceback" not in done.stderr, done
+        assert not (tmp_path / rows / "costs.yaml").exists()
+
+
+def test_what_has_no_cost_is_not_judged() -> None:
+    cells = [Timed(M, 4096, 4096, {"a": 1.0, "b": 2.0}) for M in range(1, 11)]
+    assert left_out(cells, {}) == []
+    found = summary([*regrets({}, cells), 0.0, 0.21])
+    assert (found["cells"], found["mispicked"]) == (2, 1)
+    assert found["regret_geomean"] == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(
