@@ -13,8 +13,8 @@ struct Range {
   void* stream;
 };
 
-// What the last quantiser of this thread on each of some streams wrote, and products since. A range that memory of another tensor comes to lie in
-// costs one launch that waits longer than it had to.
+// What the last quantiser of this thread on each of some streams wrote, and products since. A range that memory of another
+// tensor comes to lie in costs one launch that waits longer than it had to.
 constexpr int kRanges = 16;
 thread_local Range written[kRanges];
 thread_local int next_range = 0;
