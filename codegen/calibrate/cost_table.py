@@ -97,7 +97,7 @@ def _entry(name: str, cost: Cost) -> list[str]:
 
 
 def compact(table: Table) -> str:
-    """Times of every cell in nanoseconds, short enough to be committed; the table can be fitted from it again."""
+    """Times of every cell in whole nanoseconds, short enough to be committed; they give nearly the same table."""
     names = sorted({n for c in table.cells for n in c.times})
     rows = [
         [c.M, c.N, c.K, t, {str(names.index(n)): round(v * 1000) for n, v in c.times.items()}]
