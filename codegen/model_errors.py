@@ -58,6 +58,9 @@ def _report(document: Document, base: ValuePath, item: Item, hint: str | None, s
             sink.add("E104", place, f"key '{path[-1]}' is missing.")
     elif sink.mentions(place):
         return
+    elif item["type"] == "extra_forbidden" and hint == f"did you mean '{path[-1]}'?":
+        # Known after all, as the key of a rule's outcome; another one has been taken for it.
+        sink.add("E101", place, f"'{path[-1]}' is a second outcome of the rule; it has one.", "keep one of them")
     elif item["type"] == "extra_forbidden":
         sink.add("E101", place, f"key '{path[-1]}' is not known here.", hint)
     elif form is None and raw is not None and _is_number(item["input"]) and "str" in item["type"]:

@@ -225,6 +225,8 @@ def test_facts_read_earlier_facts_only(probe: Evaluators) -> None:
         (lambda t, r: (t.replace("rows: 8, columns: 128", "columns: 128, rows: 8"), r), "E306", "reorder"),
         (lambda t, r: (t + t.replace("schema", "---\nschema").replace("table: probe", "table: spare"), r), "W406",
          "table of costs 'spare' is never used"),
+        (lambda t, r: (t, r.replace("cheapest: probe", "tile: d8-k4-c1, cheapest: probe")), "E101",
+         "'cheapest' is a second outcome of the rule; it has one"),
         (lambda t, r: (t, r.replace("M >= 3", "cost_steps >= 3")), "E301", "'cost_steps' is not known here"),
     ],
 )  # fmt: skip
