@@ -216,11 +216,12 @@ class WgmmaEpilogue {
             ptx::tma_store_2d_once(map_out_, buffer() + box * (kRows * 128), column + box * kBoxColumns, row);
           }
         }
-        ptx::bulk_commit();
       }
     } else {
       drain(work, row, column, rows);
     }
+    // A group for a drained buffer too, though empty: acquire() counts one a turn.
+    if (thread() == 0) ptx::bulk_commit();
     if constexpr (Geometry::kOutputBuffers == 2) turn_ ^= 1;
   }
 
