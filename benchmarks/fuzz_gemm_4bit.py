@@ -99,10 +99,7 @@ class Quantize4bit:
     def __init__(self, rng: random.Random, device: torch.device, weights: int) -> None:
         self.device = device
         self.poison = Poison(device)
-        generator = torch.Generator(device).manual_seed(rng.randrange(1 << 30))
-        values = fuzz_pool.wild(fuzz_pool.SIZE // 8, device, generator)
-        calm = torch.randn(fuzz_pool.SIZE // 8, generator=generator, device=device)
-        self.flat = {(d, kind): v.to(d) for d in DTYPES for kind, v in (("wild", values), ("calm", calm))}
+        self.flat = fuzz_pool.wild_and_calm(rng, fuzz_pool.SIZE // 8, device)
 
     def call(self, rng: random.Random) -> Outcome:
         """One quantisation, and one dequantisation of its result."""

@@ -95,3 +95,11 @@ def wild(count: int, device: torch.device, generator: torch.Generator) -> torch.
     values[(where > 0.99) & (where < 0.991)] *= 1e-38
     values[count // 3 : count // 3 + 40_000] = 0.0
     return values
+
+
+def wild_and_calm(rng: random.Random, count: int, device: torch.device) -> dict[tuple[torch.dtype, str], torch.Tensor]:
+    """Buffers of each type for a quantiser: `wild` values, and `calm` ones of a normal distribution."""
+    generator = torch.Generator(device).manual_seed(rng.randrange(1 << 30))
+    values = wild(count, device, generator)
+    calm = torch.randn(count, generator=generator, device=device)
+    return {(d, kind): v.to(d) for d in DTYPES for kind, v in (("wild", values), ("calm", calm))}

@@ -370,13 +370,16 @@ class _FamilyBuilder:
             archs = None if model.for_ == "all" else tuple(model.for_)
             self._check_archs(archs or (), document, (*path, "for"))
             self._check_archs(model.omits, document, (*path, "omits"))
-            rules = tuple(
-                expanded
-                for i, rule in enumerate(model.rules)
-                for expanded in self._rules(decl, model, rule, document, (*path, "rules", i), resolver, scope)
-            )
+            rules: list[Rule] = []
+            for i, each in enumerate(model.rules):
+                at: ValuePath = (*path, "rules", i)
+                rule = self._rule(decl, model, each, document, at, resolver, scope)
+                if each.outcome.key == CHEAPEST:
+                    rules += self._cheapest(decl, str(each.outcome.value), rule, document.locate((*at, CHEAPEST)))
+                else:
+                    rules.append(rule)
             for_place = document.locate_key((*path, "for"))
-            sections.append(Section(model.section, archs, dict(model.omits), rules, place, for_place))
+            sections.append(Section(model.section, archs, dict(model.omits), tuple(rules), place, for_place))
         return tuple(sections)
 
     def _check_archs(self, names: Iterable[str], document: Document, path: ValuePath) -> None:
@@ -389,21 +392,8 @@ class _FamilyBuilder:
                 self.sink.add("E206", place, f"arch '{name}' is listed twice.")
             seen.add(name)
 
-    def _rules(
-        self,
-        decl: LayerDecl,
-        section: SectionModel,
-        model: RuleModel,
-        document: Document,
-        path: ValuePath,
-        resolver: Resolver,
-        scope: Scope,
-    ) -> tuple[Rule, ...]:
-        """The rule, or the rules that it stands for."""
-        rule = self._rule(decl, section, model, document, path, resolver, scope)
-        if model.outcome.key != CHEAPEST:
-            return (rule,)
-        table, place = str(model.outcome.value), document.locate((*path, CHEAPEST))
+    def _cheapest(self, decl: LayerDecl, table: str, rule: Rule, place: Location) -> tuple[Rule, ...]:
+        """The rules that one of `cheapest: table` stands for."""
         if table not in self.costs:
             self.sink.add("E301", place, f"there is no table of costs '{table}'.", did_you_mean(table, self.costs))
             return ()

@@ -19,6 +19,32 @@ from .support import needs_gpu, run_python, weight
 THREADS, STREAMS = 16, 8
 
 
+def wrong_on_streams(turns: int, check: Callable[[int], object]) -> list[object]:
+    """What `check` finds wrong in turns of every thread, started together, each on one of the streams.
+
+    `check` takes thread + turn, and gives None where all is right.
+    """
+    torch.cuda.synchronize()
+    streams = [torch.cuda.Stream() for _ in range(STREAMS)]
+    barrier, wrong = threading.Barrier(THREADS), []
+
+    def work(number: int) -> None:
+        barrier.wait()
+        with torch.cuda.stream(streams[number % STREAMS]):
+            for turn in range(turns):
+                found = check(number + turn)
+                if found is not None:
+                    wrong.append((number, found))
+            torch.cuda.current_stream().synchronize()
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return wrong
+
+
 def test_sixteen_threads_on_the_cpu() -> None:
     """Values, and the record of the last decision, which every thread has for itself."""
     packed, state, exact = weight(96, 256)
@@ -60,27 +86,15 @@ def test_sixteen_threads_and_eight_streams_on_a_card() -> None:
     weights = {(N, K): weight(N, K, "cuda") for _, N, K in shapes}
     inputs = {s: torch.randn(s[0], s[2], device="cuda", dtype=torch.float16) for s in shapes}
     alone = {s: tilewright.gemm_4bit(inputs[s], *weights[s[1:]][:2]) for s in shapes}
-    torch.cuda.synchronize()
-    streams = [torch.cuda.Stream() for _ in range(STREAMS)]
-    barrier, wrong = threading.Barrier(THREADS), []
 
-    def work(number: int) -> None:
-        barrier.wait()
-        with torch.cuda.stream(streams[number % STREAMS]):
-            for turn in range(60):
-                shape = shapes[(number + turn) % len(shapes)]
-                got = tilewright.gemm_4bit(inputs[shape], *weights[shape[1:]][:2])
-                last = tilewright.last_decision()
-                if last is None or shape[0] != last.M or not torch.equal(got, alone[shape]):
-                    wrong.append((number, shape))
-            torch.cuda.current_stream().synchronize()
+    def check(at: int) -> object:
+        shape = shapes[at % len(shapes)]
+        got = tilewright.gemm_4bit(inputs[shape], *weights[shape[1:]][:2])
+        last = tilewright.last_decision()
+        right = last is not None and shape[0] == last.M and torch.equal(got, alone[shape])
+        return None if right else shape
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    assert wrong_on_streams(60, check) == []
 
 
 @pytest.mark.gpu
@@ -121,25 +135,12 @@ def test_sixteen_threads_and_eight_streams_of_fp8_on_a_card() -> None:
     calls += [lambda kind=kind: tilewright.quantize_fp8(values, kind)[0].view(torch.uint8) for kind in kinds]
     calls += [lambda: tilewright.quantize_nvfp4(values).scales]
     alone = [call() for call in calls]
-    torch.cuda.synchronize()
-    streams = [torch.cuda.Stream() for _ in range(STREAMS)]
-    barrier, wrong = threading.Barrier(THREADS), []
 
-    def work(number: int) -> None:
-        barrier.wait()
-        with torch.cuda.stream(streams[number % STREAMS]):
-            for turn in range(64):
-                at = (number + turn) % len(calls)
-                if not torch.equal(calls[at](), alone[at]):
-                    wrong.append((number, at))
-            torch.cuda.current_stream().synchronize()
+    def check(at: int) -> object:
+        at %= len(calls)
+        return None if torch.equal(calls[at](), alone[at]) else at
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    assert wrong_on_streams(64, check) == []
 
 
 @pytest.mark.gpu
