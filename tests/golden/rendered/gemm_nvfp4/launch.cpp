@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_nvfp4 {
 
-const char* const kSpecDigest = "1dbd22a048e5c9ffac9802c5382aedeba5b3296c07cc258a1960da36d32b0444";
+const char* const kSpecDigest = "c4b5cfed00e63a279986ac616da6ae32634a6b165e3bf35e5494a30ace6a5c9b";
 
 cudaError_t launch_16x64_256_f16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_256_bf16(const GemmNvfp4Args& args, cudaStream_t stream);

@@ -187,6 +187,8 @@ RULES = (
     "fast-64-rows",
     "fast-128-rows-split",
     "fast-128-rows",
+    "fast-192-rows-split",
+    "fast-256-rows-split",
     "fast-256-rows-narrow",
     "fast-short-k-more-rows",
     "fast-short-k",
@@ -1144,60 +1146,64 @@ def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
             return 35, 179
         if straight and M <= 128 and narrower:  # fast-128-rows
             return 36, 180
+        if straight and M <= 192 and split:  # fast-192-rows-split
+            return 42, 181
+        if straight and M <= 256 and split:  # fast-256-rows-split
+            return 45, 182
         if straight and M <= 256 and few_columns:  # fast-256-rows-narrow
-            return 36, 181
+            return 36, 183
         if straight and K <= 512 and M >= 1024:  # fast-short-k-more-rows
-            return 47, 182
+            return 47, 184
         if straight and K <= 512:  # fast-short-k
-            return 39, 183
+            return 39, 185
         if straight and M > 128 and M <= 1024 and long_:  # fast-wide-long
-            return 46, 184
+            return 46, 186
         if straight and tiles_128 <= num_sms:  # fast-one-round
-            return 38, 185
-        if straight and tall_tiles <= num_sms:  # fast-one-round-of-192
-            return 43, 186
-        if straight and M <= 256 and tiles_128 <= num_sms * 2:  # fast-two-rounds
             return 38, 187
+        if straight and tall_tiles <= num_sms:  # fast-one-round-of-192
+            return 43, 188
+        if straight and M <= 256 and tiles_128 <= num_sms * 2:  # fast-two-rounds
+            return 38, 189
         if straight and M <= 1024 and K >= 7168:  # fast-long-k
-            return 46, 188
+            return 46, 190
         if straight and M >= 8192 and N >= 8192 and K <= 8192:  # fast-many-rows
-            return 43, 189
+            return 43, 191
         if straight:  # fast
-            return 39, 190
+            return 39, 192
     # promoted
     if arch in ("sm90", ):
         if M <= 16 and split:  # promoted-16-rows-split
-            return 24, 191
+            return 24, 193
         if M <= 16:  # promoted-16-rows
-            return 25, 192
+            return 25, 194
         if M <= 32 and split:  # promoted-32-rows-split
-            return 28, 193
+            return 28, 195
         if M <= 32:  # promoted-32-rows
-            return 29, 194
+            return 29, 196
         if M <= 64 and split:  # promoted-64-rows-split
-            return 32, 195
+            return 32, 197
         if M <= 64:  # promoted-64-rows
-            return 33, 196
-        if M <= 128 and split and K >= 7168:  # promoted-128-rows-split
-            return 34, 197
-        if M <= 128 and few_columns:  # promoted-128-rows-narrow
             return 33, 198
+        if M <= 128 and split and K >= 7168:  # promoted-128-rows-split
+            return 34, 199
+        if M <= 128 and few_columns:  # promoted-128-rows-narrow
+            return 33, 200
         if M <= 128 and N <= num_sms * 64:  # promoted-128-rows
-            return 37, 199
+            return 37, 201
         if M <= 256 and few_columns:  # promoted-256-rows-narrow
-            return 37, 200
+            return 37, 202
         if K <= 512 and M >= 512:  # promoted-short-k
-            return 44, 201
+            return 44, 203
         if N >= 24_576 and K >= 1024 and M >= 2048:  # promoted-wide-more-rows
-            return 44, 202
+            return 44, 204
         if N >= 24_576 and K >= 1024:  # promoted-wide
-            return 41, 203
-        if M > 128 and M <= 1024 and long_:  # promoted-long-k
-            return 48, 204
-        if tiles_128 > num_sms and wide_tiles <= num_sms:  # promoted-one-round-of-192
             return 41, 205
+        if M > 128 and M <= 1024 and long_:  # promoted-long-k
+            return 48, 206
+        if tiles_128 > num_sms and wide_tiles <= num_sms:  # promoted-one-round-of-192
+            return 41, 207
         if True:  # promoted
-            return 40, 206
+            return 40, 208
     return -1, -1
 
 
@@ -1212,27 +1218,27 @@ def decide_tcgen05_tile(arch, M, N, num_sms, scaling):
     # blocks
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if scaling == 2:  # t-promote
-            return 53, 207
+            return 53, 209
     # rubin
     if arch in ("sm107", ):
         if tiles_512 * 2 >= num_sms * 8 and fours:  # rubin-2x1-c8
-            return 57, 208
+            return 57, 210
         if large and twos:  # rubin-2x1-c4
-            return 56, 209
+            return 56, 211
         if large:  # rubin-2x1
-            return 55, 210
+            return 55, 212
         if tiles_256 * 2 >= num_sms:  # rubin-1x1
-            return 54, 211
+            return 54, 213
     # rest
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if tiles_256 * 2 >= num_sms * 4:  # t-c4
-            return 52, 212
+            return 52, 214
         if tiles_256 * 2 >= num_sms:  # t-n256
-            return 51, 213
+            return 51, 215
         if tiles_128 * 2 >= num_sms:  # t-n128
-            return 50, 214
+            return 50, 216
         if True:  # t-n64
-            return 49, 215
+            return 49, 217
     return -1, -1
 
 

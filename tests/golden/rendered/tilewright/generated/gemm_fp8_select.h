@@ -287,7 +287,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 216;
+inline constexpr int kRuleCount = 218;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -472,6 +472,8 @@ inline const char* rule_id(int rule) {
       "fast-64-rows",
       "fast-128-rows-split",
       "fast-128-rows",
+      "fast-192-rows-split",
+      "fast-256-rows-split",
       "fast-256-rows-narrow",
       "fast-short-k-more-rows",
       "fast-short-k",
@@ -1798,111 +1800,119 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       rule = 180;
       return 36;
     }
-    if (straight && M <= 256 && few_columns) {  // fast-256-rows-narrow
+    if (straight && M <= 192 && split) {  // fast-192-rows-split
       rule = 181;
+      return 42;
+    }
+    if (straight && M <= 256 && split) {  // fast-256-rows-split
+      rule = 182;
+      return 45;
+    }
+    if (straight && M <= 256 && few_columns) {  // fast-256-rows-narrow
+      rule = 183;
       return 36;
     }
     if (straight && K <= 512 && M >= 1024) {  // fast-short-k-more-rows
-      rule = 182;
+      rule = 184;
       return 47;
     }
     if (straight && K <= 512) {  // fast-short-k
-      rule = 183;
+      rule = 185;
       return 39;
     }
     if (straight && M > 128 && M <= 1024 && long_) {  // fast-wide-long
-      rule = 184;
+      rule = 186;
       return 46;
     }
     if (straight && tiles_128 <= num_sms) {  // fast-one-round
-      rule = 185;
-      return 38;
-    }
-    if (straight && tall_tiles <= num_sms) {  // fast-one-round-of-192
-      rule = 186;
-      return 43;
-    }
-    if (straight && M <= 256 && tiles_128 <= num_sms * 2) {  // fast-two-rounds
       rule = 187;
       return 38;
     }
-    if (straight && M <= 1024 && K >= 7168) {  // fast-long-k
+    if (straight && tall_tiles <= num_sms) {  // fast-one-round-of-192
       rule = 188;
+      return 43;
+    }
+    if (straight && M <= 256 && tiles_128 <= num_sms * 2) {  // fast-two-rounds
+      rule = 189;
+      return 38;
+    }
+    if (straight && M <= 1024 && K >= 7168) {  // fast-long-k
+      rule = 190;
       return 46;
     }
     if (straight && M >= 8192 && N >= 8192 && K <= 8192) {  // fast-many-rows
-      rule = 189;
+      rule = 191;
       return 43;
     }
     if (straight) {  // fast
-      rule = 190;
+      rule = 192;
       return 39;
     }
   }
   // promoted: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 16 && split) {  // promoted-16-rows-split
-      rule = 191;
+      rule = 193;
       return 24;
     }
     if (M <= 16) {  // promoted-16-rows
-      rule = 192;
+      rule = 194;
       return 25;
     }
     if (M <= 32 && split) {  // promoted-32-rows-split
-      rule = 193;
+      rule = 195;
       return 28;
     }
     if (M <= 32) {  // promoted-32-rows
-      rule = 194;
+      rule = 196;
       return 29;
     }
     if (M <= 64 && split) {  // promoted-64-rows-split
-      rule = 195;
+      rule = 197;
       return 32;
     }
     if (M <= 64) {  // promoted-64-rows
-      rule = 196;
-      return 33;
-    }
-    if (M <= 128 && split && K >= 7168) {  // promoted-128-rows-split
-      rule = 197;
-      return 34;
-    }
-    if (M <= 128 && few_columns) {  // promoted-128-rows-narrow
       rule = 198;
       return 33;
     }
-    if (M <= 128 && N <= num_sms * 64) {  // promoted-128-rows
+    if (M <= 128 && split && K >= 7168) {  // promoted-128-rows-split
       rule = 199;
+      return 34;
+    }
+    if (M <= 128 && few_columns) {  // promoted-128-rows-narrow
+      rule = 200;
+      return 33;
+    }
+    if (M <= 128 && N <= num_sms * 64) {  // promoted-128-rows
+      rule = 201;
       return 37;
     }
     if (M <= 256 && few_columns) {  // promoted-256-rows-narrow
-      rule = 200;
+      rule = 202;
       return 37;
     }
     if (K <= 512 && M >= 512) {  // promoted-short-k
-      rule = 201;
+      rule = 203;
       return 44;
     }
     if (N >= 24576 && K >= 1024 && M >= 2048) {  // promoted-wide-more-rows
-      rule = 202;
+      rule = 204;
       return 44;
     }
     if (N >= 24576 && K >= 1024) {  // promoted-wide
-      rule = 203;
-      return 41;
-    }
-    if (M > 128 && M <= 1024 && long_) {  // promoted-long-k
-      rule = 204;
-      return 48;
-    }
-    if (tiles_128 > num_sms && wide_tiles <= num_sms) {  // promoted-one-round-of-192
       rule = 205;
       return 41;
     }
-    if (true) {  // promoted
+    if (M > 128 && M <= 1024 && long_) {  // promoted-long-k
       rule = 206;
+      return 48;
+    }
+    if (tiles_128 > num_sms && wide_tiles <= num_sms) {  // promoted-one-round-of-192
+      rule = 207;
+      return 41;
+    }
+    if (true) {  // promoted
+      rule = 208;
       return 40;
     }
   }
@@ -1920,45 +1930,45 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   // blocks: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (scaling == 2 /* block */) {  // t-promote
-      rule = 207;
+      rule = 209;
       return 53;
     }
   }
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (tiles_512 * 2 >= num_sms * 8 && fours) {  // rubin-2x1-c8
-      rule = 208;
+      rule = 210;
       return 57;
     }
     if (large && twos) {  // rubin-2x1-c4
-      rule = 209;
+      rule = 211;
       return 56;
     }
     if (large) {  // rubin-2x1
-      rule = 210;
+      rule = 212;
       return 55;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
-      rule = 211;
+      rule = 213;
       return 54;
     }
   }
   // rest: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
-      rule = 212;
+      rule = 214;
       return 52;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 213;
+      rule = 215;
       return 51;
     }
     if (tiles_128 * 2 >= num_sms) {  // t-n128
-      rule = 214;
+      rule = 216;
       return 50;
     }
     if (true) {  // t-n64
-      rule = 215;
+      rule = 217;
       return 49;
     }
   }
