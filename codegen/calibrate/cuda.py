@@ -6,8 +6,6 @@ import math
 import os
 import subprocess
 import time
-from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -16,9 +14,9 @@ import tilewright
 from . import cuda_inputs
 from .bench import CaptureError, Check, Mode
 from .cuda_inputs import DTYPES, Inputs
+from .cuda_timing import Lead, calls_of, elapsed
 from .records import FALLBACK_FORCE, Cell, Device, Method, State
 
-MAX_CALLS = 48
 SENTINEL_TRIES = 8
 QUERY = "clocks.sm,clocks.mem,temperature.gpu,power.draw,utilization.gpu"
 
@@ -101,6 +99,7 @@ class CudaBackend:
         self.index, self.family, self.info, self.watch = index, family, info, Watch(index)
         self.weights: tuple[tuple[object, ...], Inputs] | None = None
         torch.cuda.set_device(index)
+        self.lead = Lead(torch.device("cuda", index))
 
     def device(self) -> Device:
         from tilewright import _ops
@@ -124,21 +123,25 @@ class CudaBackend:
             self.weights = None
             torch.cuda.empty_cache()
             self.weights = key, cuda_inputs.FAMILIES[self.family](cell, method, torch.device("cuda", self.index))
-        return CudaBench(self.family, cell, method, mode, self.weights[1], self.watch)
+        return CudaBench(self.family, cell, method, mode, self.weights[1], self.watch, self.lead)
 
 
 class CudaBench:
     """Inputs, fp32 reference and graphs of one cell."""
 
-    def __init__(self, family: str, cell: Cell, method: Method, mode: Mode, weights: Inputs, watch: Watch) -> None:
-        self.family, self.cell, self.weights, self.watch = family, cell, weights, watch
+    def __init__(
+        self, family: str, cell: Cell, method: Method, mode: Mode, weights: Inputs, watch: Watch, lead: Lead
+    ) -> None:
+        self.family, self.cell, self.weights, self.watch, self.lead = family, cell, weights, watch, lead
         self.device = weights.device
         self.dtype = DTYPES[cell.dtype]
         self.replay_us = method.replay_us
         self.x = weights.activations(cell, torch.Generator(self.device).manual_seed(method.seed + cell.M))
         self.reference = weights.reference(self.x)
-        self.copies = weights.copies[:1] if mode == "hot" else weights.copies
-        self.graphs: dict[str, tuple[Any, int]] = {}
+        self.hot = mode == "hot"
+        self.copies = weights.copies[:1] if self.hot else weights.copies
+        self.calls = 0
+        self.graphs: dict[str, torch.cuda.CUDAGraph] = {}
 
     def _call(self, number: int) -> torch.Tensor:
         return self.weights.call(self.x, self.copies[number % len(self.copies)])
@@ -175,31 +178,22 @@ class CudaBench:
     def time(self, candidate: str) -> float:
         if candidate not in self.graphs:
             self.graphs[candidate] = self._capture(candidate)
-        graph, calls = self.graphs[candidate]
-        return self._elapsed(graph.replay) / calls
+        replay = self.graphs[candidate].replay
+        # What leads up to a time is either a replay that warms the cache, or a read that clears it.
+        return elapsed(replay if self.hot else self.lead, replay) / self.calls
 
-    def _elapsed(self, run: Callable[[], Any]) -> float:
-        """Microseconds between two events around `run`."""
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        run()
-        end.record()
-        end.synchronize()
-        return float(start.elapsed_time(end) * 1000)
-
-    def _capture(self, candidate: str) -> tuple[Any, int]:
-        """A graph of enough calls for a replay of `replay_us`, and how many; the tile is fixed by the capture."""
+    def _capture(self, candidate: str) -> torch.cuda.CUDAGraph:
+        """A graph of calls; the tile is fixed by the capture."""
         refuse_capture()
+        self.calls = self.calls or calls_of(self._call, self.lead, self.replay_us)
         with tilewright.force_tile(candidate, self.family):
             self._call(0)
             torch.cuda.synchronize()
-            once = max(2.0, self._elapsed(lambda: [self._call(i) for i in range(3)]) / 3)
-            calls = max(2, min(MAX_CALLS, round(self.replay_us / once)))
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
-                for number in range(calls):
+                for number in range(self.calls):
                     self._call(number)
-        return graph, calls
+        return graph
 
     def state(self) -> State:
         return self.watch.state()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from tilewright_codegen.calibrate import cuda, cuda_inputs  # noqa: E402
+from tilewright_codegen.calibrate import cuda, cuda_inputs, cuda_timing  # noqa: E402
 from tilewright_codegen.calibrate.bench import CaptureError, run_pass  # noqa: E402
+from tilewright_codegen.calibrate.cuda_timing import Lead  # noqa: E402
 from tilewright_codegen.calibrate.records import Cell, Method  # noqa: E402
 
 
@@ -85,7 +88,7 @@ def on_cpu(M: int, N: int, K: int, dtype: str) -> cuda.CudaBench:
     cell = Cell(arch="sm90", num_sms=132, dtype=dtype, M=M, N=N, K=K, words={"quant_type": "nf4"})
     method = Method(rotate_bytes=3 * N * K // 2)
     weights = cuda_inputs.Gemm4bit(cell, method, torch.device("cpu"))
-    return cuda.CudaBench("gemm_4bit", cell, method, "rotated", weights, cuda.Watch(0))
+    return cuda.CudaBench("gemm_4bit", cell, method, "rotated", weights, cuda.Watch(0), Lead(torch.device("cpu")))
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
@@ -118,7 +121,7 @@ def test_cells_of_gemm_fp8(scaling: str, accumulation: str) -> None:
     cell = Cell(arch="sm90", num_sms=132, dtype="bf16", M=5, N=256, K=384, words=words)
     method = Method(rotate_bytes=3 * 256 * 384)
     weights = cuda_inputs.FAMILIES["gemm_fp8"](cell, method, torch.device("cpu"))
-    bench = cuda.CudaBench("gemm_fp8", cell, method, "rotated", weights, cuda.Watch(0))
+    bench = cuda.CudaBench("gemm_fp8", cell, method, "rotated", weights, cuda.Watch(0), Lead(torch.device("cpu")))
     assert len(bench.copies) == 3
     got = bench._call(2)
     assert (got.shape, got.dtype) == ((5, 256), torch.bfloat16)
@@ -131,3 +134,56 @@ def test_families_that_cannot_be_made_are_named() -> None:
     cell = Cell(arch="sm90", num_sms=132, dtype="bf16", M=5, N=256, K=384, words={"grouping": "masked"})
     with pytest.raises(ValueError, match="grouped products are not calibrated"):
         cuda_inputs.GemmFp8(cell, Method(), torch.device("cpu"))
+
+
+class Clock:
+    """Events on a card that takes `us` for a call and sees what is handed over in order."""
+
+    def __init__(self, us: float) -> None:
+        self.us, self.log = us, []
+
+    def event(self, enable_timing: bool) -> Clock:
+        assert enable_timing
+        return self
+
+    def record(self) -> None:
+        self.log.append("event")
+
+    def synchronize(self) -> None:
+        self.log.append("wait")
+
+    def elapsed_time(self, end: Clock) -> float:
+        assert end is self
+        first = self.log.index("event")
+        return self.log[first:].count("call") * self.us / 1000
+
+
+@pytest.mark.parametrize(("us", "calls"), [(5.0, 30), (40.0, 4), (0.5, 48), (1000.0, 2)])
+def test_a_time_begins_when_all_of_it_is_handed_over(us: float, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(us)
+    monkeypatch.setattr(torch.cuda, "Event", clock.event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: clock.log.clear())
+    found = cuda_timing.calls_of(lambda _: clock.log.append("call"), lambda: clock.log.append("lead"), 150)
+    assert found == calls
+    assert clock.log == ["lead", "event", "call", "call", "call", "event", "wait"]
+
+
+@pytest.mark.parametrize(("hot", "leading"), [(False, "lead"), (True, "replay")])
+def test_candidates_share_their_number_of_calls(hot: bool, leading: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is led by a read that clears the cache, or where weights stay in it by a replay of its own."""
+    bench = on_cpu(4, 128, 256, "bf16")
+    bench.hot, bench.lead = hot, lambda: log.append("lead")
+    log: list[str] = []
+    graph = type("Graph", (), {"replay": lambda self: log.append("replay")})
+    monkeypatch.setattr(cuda, "refuse_capture", lambda: None)
+    monkeypatch.setattr(cuda, "calls_of", lambda call, lead, us: log.append("calls") or 7)
+    monkeypatch.setattr(cuda, "elapsed", lambda lead, run: [lead(), run(), 21.0][-1])
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", graph)
+    monkeypatch.setattr(torch.cuda, "graph", lambda graph: contextlib.nullcontext(log.append("graph")))
+    monkeypatch.setattr(cuda.tilewright, "force_tile", lambda name, family: contextlib.nullcontext())
+    monkeypatch.setattr(bench, "_call", lambda number: log.append(str(number)))
+    assert [bench.time("a"), bench.time("b"), bench.time("a")] == [3.0, 3.0, 3.0]
+    captured = ["0", "graph", *"0123456"]
+    timed = [leading, "replay"]
+    assert log == ["calls", *captured, *timed, *captured, *timed, *timed]
