@@ -6,7 +6,8 @@ Every tile that can run a cell competes by force with what the rules choose: a s
 rivals and the choice again, interleaved. A cell counts as a mispick when the best rival is more than 3 % faster in the
 second measurement. Weights are cold, times are replays of CUDA graphs, every result is compared with fp32 first.
 
-With `--specs NAME=FOLDER` the choices of other rules are judged on the same times, beside those of the build.
+With `--specs NAME=FOLDER` the choices of other rules are judged on the same times, beside those of the build. With
+`--times RESULT` as well nothing is measured: they are judged on the times of a result.
 """
 
 from __future__ import annotations
@@ -17,10 +18,9 @@ import math
 import random
 import statistics
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TypeAlias
-
-import torch
 
 import tilewright
 from tilewright import _ops
@@ -38,11 +38,14 @@ SHAPES = (
 )  # fmt: skip
 ROWS = (1, 2, 4, 7, 10, 14, 20, 28, 40, 56, 80, 112, 160, 224, 320, 448, 640, 768, 1280, 1536)
 LIMIT = 0.03
-RIVALS = 4
+RIVALS, MOST_RIVALS = 4, 8
+"""Launches that are timed again beside the choices, at least and at most."""
+NEAR = 1.08
+"""So many times slower than the best of the screening, a launch is a rival."""
 SCREEN, FINAL = 4, 21
 FAR = 1.5
 """A launch so many times slower than the best is not looked at again."""
-SHOWN = 10
+SHOWN = 12
 """Fastest launches of the screening that a row keeps."""
 
 
@@ -105,6 +108,13 @@ def screen(bench: CudaBench, names: list[str]) -> dict[str, float]:
     return once | {n: min(once[n], *t) for n, t in rounds(bench, near, SCREEN - 1).items()}
 
 
+def rivals(screened: dict[str, float], picked: Collection[str]) -> list[str]:
+    """What is timed again beside the choices, the nearest first."""
+    others = sorted((n for n in screened if n not in picked), key=screened.__getitem__)
+    near = sum(screened[n] <= NEAR * min(screened.values()) for n in others)
+    return others[: min(MOST_RIVALS, max(RIVALS, near))]
+
+
 def one_cell(backend: CudaBackend, cell: Cell, method: Method, names: list[str], trees: Trees) -> dict[str, Any]:
     """The choices, the best of all, and how much slower each choice is."""
     bench = backend.open(cell, method, "rotated")
@@ -114,8 +124,7 @@ def one_cell(backend: CudaBackend, cell: Cell, method: Method, names: list[str],
         assert set(chosen.values()) <= set(found), (chosen, wrong)
         screened = screen(bench, found)
         picked = dict.fromkeys(chosen.values())
-        near = sorted((n for n in found if n not in picked), key=screened.__getitem__)[:RIVALS]
-        final = rounds(bench, [*picked, *near], FINAL)
+        final = rounds(bench, [*picked, *rivals(screened, picked)], FINAL)
     finally:
         bench.close()
     regret = {}
@@ -162,22 +171,24 @@ def summary(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Measures the grid, or as much of it as the time allows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--family", choices=sorted(WORDS), default="gemm_4bit")
-    parser.add_argument("--cells", type=int, default=len(SHAPES) * len(ROWS))
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=1e9)
-    parser.add_argument("--replay-us", type=int, default=150)
-    parser.add_argument("--specs", action="append", default=[], metavar="NAME=FOLDER", help="other rules to judge")
-    parser.add_argument("--tuned", type=Path, help="a table to load first")
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+def judge_again(row: dict[str, Any], family: str, trees: Trees) -> dict[str, Any]:
+    """The row with the choices of other rules judged on its times; one that was not timed again, by the screening."""
+    words = row["words"]
+    cell = Cell(arch="sm90", num_sms=132, dtype=row["dtype"], M=row["M"], N=row["N"], K=row["K"], words=words)
+    times, chosen, regret = row["screened"] | row["us"], dict(row["chosen"]), dict(row["regret"])
+    for name, tree in trees.items():
+        tile = decide(tree.families[family], cell.arch, cell.problem()).tile(tree.families[family])
+        chosen[name] = tile or FALLBACK_FORCE
+        taken = times.get(chosen[name], max(times.values()))
+        regret[name] = round(max(0.0, taken / min(row["us"].values()) - 1), 4)
+    return {**row, "chosen": chosen, "regret": regret}
+
+
+def measure(options: argparse.Namespace, trees: Trees) -> dict[str, Any]:
+    """The result of the grid, or of as much of it as the time allows."""
     backend, started = CudaBackend(0, options.family), time.monotonic()
     if options.tuned:
         tilewright.load_tuned(options.tuned)
-    trees = {name: load_tree(folder) for name, folder in (text.split("=", 1) for text in options.specs)}
     device, method = backend.device(), Method(replay_us=options.replay_us)
     names = [*_ops.NATIVE.tile_names(options.family), FALLBACK_FORCE]
     rows: list[dict[str, Any]] = []
@@ -188,24 +199,42 @@ def main() -> None:
             break
         rows.append(one_cell(backend, cell, method, names, trees))
     facts = device.model_dump() | {"uuid": None, "state": backend.watch.state().model_dump()}
-    result = {
-        "schema": "mispick/2",
-        "family": options.family,
-        "device": facts,
-        "tuned": bool(options.tuned),
-        "planned": len(cells),
-    }
-    summaries = {name: summary(rows, name) for name in (BUILT, *trees)}
-    result["rules"] = summaries
+    head = {"schema": "mispick/2", "family": options.family, "device": facts, "tuned": bool(options.tuned)}
+    return {**head, "planned": len(cells), "rules": {}, "rows": rows}
+
+
+def main() -> None:
+    """Measures or reads the times, and judges all rules by them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--family", choices=sorted(WORDS), default="gemm_4bit")
+    parser.add_argument("--cells", type=int, default=len(SHAPES) * len(ROWS))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--replay-us", type=int, default=150)
+    parser.add_argument("--specs", action="append", default=[], metavar="NAME=FOLDER", help="other rules to judge")
+    parser.add_argument("--tuned", type=Path, help="a table to load first")
+    parser.add_argument(
+        "--times", type=Path, help="a result whose times are judged instead of measuring; needs no card"
+    )
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    trees = {name: load_tree(folder) for name, folder in (text.split("=", 1) for text in options.specs)}
+    if options.times:
+        result = json.loads(options.times.read_text("utf-8"))
+        result["rows"] = [judge_again(row, result["family"], trees) for row in result["rows"]]
+    else:
+        result = measure(options, trees)
+    rows = result.pop("rows")
+    names = list(rows[0]["chosen"]) if rows else []
+    result["rules"] = {name: summary(rows, name) for name in names}
     lines = ",\n".join(json.dumps(row) for row in rows)
     text = json.dumps(result)[:-1] + f', "rows": [\n{lines}\n]}}\n'
     if options.out:
         options.out.write_text(text, "utf-8")
-    print(json.dumps(summaries))
-    last = [BUILT, *trees][-1]
-    for row in sorted(rows, key=lambda r: -r["regret"][last])[:15]:
-        print(row["M"], row["N"], row["K"], row["words"], row["chosen"][last], "->", row["best"], row["regret"][last])
-    torch.cuda.synchronize()
+    print(json.dumps(result["rules"]))
+    for row in sorted(rows, key=lambda r: -r["regret"][names[-1]])[:15]:
+        wrong = row["chosen"][names[-1]], "->", row["best"], row["regret"][names[-1]]
+        print(row["M"], row["N"], row["K"], row["words"], *wrong)
 
 
 if __name__ == "__main__":
