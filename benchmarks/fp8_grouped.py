@@ -61,10 +61,11 @@ class Experts:
         """Calls by name; each takes the index of the call, which picks the copy."""
         fast, copies = self.scaling != "block", self.b
         parts = [(a, scale.clone()) for a, scale in map(self.part, range(self.groups))]
+        limits: dict[str, Any] = {"fast_accum": fast, "static_weights": True, **self.limits}
 
         def own(i: int) -> torch.Tensor:
             b = copies[i % len(copies)]
-            return tilewright.gemm_fp8_grouped(self.a, b, self.scale_a, self.scale_b, fast_accum=fast, **self.limits)
+            return tilewright.gemm_fp8_grouped(self.a, b, self.scale_a, self.scale_b, **limits)
 
         def loop(i: int) -> torch.Tensor:
             b = copies[i % len(copies)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import bounds
 import fuzz_pool
@@ -74,8 +74,14 @@ class Gemm4bit:
         about = f"x {list(x.shape)} {x.stride()} {dtype}, weight {w.state.quant_type} {N}x{K} b{w.state.blocksize}"
         if rng.random() < 0.02:
             return refusal(lambda: tilewright.gemm_4bit(x[..., 1:], w.packed, w.state, bias), about)
+        ahead = fuzz_pool.Ahead(rng, w.state.absmax, w.packed)
+
+        def run() -> torch.Tensor:
+            absmax, packed = ahead.write()
+            return tilewright.gemm_4bit(x, packed, replace(w.state, absmax=absmax), bias, static_weights=ahead.static)
+
         self.poison.spread(((*x.shape[:-1], N), dtype))
-        got = tilewright.gemm_4bit(x, w.packed, w.state, bias)
+        got = run()
         self.poison.look(got)
         assert got.shape == (*x.shape[:-1], N) and got.dtype == dtype, about
         if got.numel() == 0:
@@ -88,8 +94,7 @@ class Gemm4bit:
             bounds.norm_over_limit(flat, exact, spread, K, NORM_LIMITS[dtype], bias),
         )
         if rng.random() < 0.05:
-            again = bounds.bytes_differ(got, tilewright.gemm_4bit(x, w.packed, w.state, bias))
-            ratio = torch.maximum(ratio, again)
+            ratio = torch.maximum(ratio, bounds.bytes_differ(got, run()))
         return Outcome(ratio, about, (route() + (", prepacked" if w.prepacked else ""),))
 
 

@@ -123,11 +123,16 @@ class GemmFp8:
         if rng.random() < 0.02:
             return refusal(lambda: tilewright.gemm_fp8(a[:, 1:], w.codes, scale, w.scales[kind], bias), about)
 
+        ahead = fuzz_pool.Ahead(rng, w.scales[kind], w.codes)
+
         def run() -> torch.Tensor:
-            b_scale = w.scales[kind]
+            b_scale, b = ahead.write()
+            static = ahead.static
             if adapter:
-                return tilewright.scaled_mm(a, w.codes.t(), scale, b_scale.t(), bias, None, dtype, fast)
-            return tilewright.gemm_fp8(a, w.codes, scale, b_scale, bias, out_dtype=dtype, fast_accum=fast)
+                own = (a, b.t(), scale, b_scale.t(), bias, None, dtype, fast)
+                return tilewright.scaled_mm(*own, static_weights=static)
+            options = {"fast_accum": fast, "static_weights": static}
+            return tilewright.gemm_fp8(a, b, scale, b_scale, bias, out_dtype=dtype, **options)
 
         adapter = rng.random() < 0.1
         self.poison.spread(((M, N), dtype))
@@ -200,9 +205,11 @@ class GemmFp8Grouped:
         ends = [sum(counts[: g + 1]) for g in range(G)]
         limits = torch.tensor(counts if masked else ends, dtype=torch.int32).to(self.device)
         about = f"a {list(a.shape)} {a_type}, b {G}x{N}x{K}, {kind} {dtype} fast={fast} masked={masked} {counts}"
+        ahead = fuzz_pool.Ahead(rng, w.scales[kind], w.codes)
         self.poison.spread(((*lead, N), dtype))
+        b_scale, b = ahead.write()
         got = tilewright.gemm_fp8_grouped(
-            a, w.codes, scale, w.scales[kind], bias=bias, out_dtype=dtype, fast_accum=fast,
+            a, b, scale, b_scale, bias=bias, out_dtype=dtype, fast_accum=fast, static_weights=ahead.static,
             **{"group_rows" if masked else "group_ends": limits},
         )  # fmt: skip
         self.poison.look(got)

@@ -56,8 +56,11 @@ class GemmNvfp4:
         if rng.random() < 0.02:
             short = NVFP4Tensor(b.codes, b.scales[:-1], b.global_scale)
             return refusal(lambda: tilewright.gemm_nvfp4(a, short, bias), about)
+        ahead = fuzz_pool.Ahead(rng, b.global_scale, b.scales, b.codes)
         self.poison.spread(((M, N), dtype))
-        got = tilewright.gemm_nvfp4(a, b, bias, out_dtype=dtype)
+        offset, scales, codes = ahead.write()
+        weight = NVFP4Tensor(codes, scales, offset)
+        got = tilewright.gemm_nvfp4(a, weight, bias, out_dtype=dtype, static_weights=ahead.static)
         self.poison.look(got)
         assert got.shape == (M, N) and got.dtype == dtype, about
         if got.numel() == 0:

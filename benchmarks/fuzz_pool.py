@@ -47,6 +47,31 @@ class Poison:
             self.hits += out.data_ptr() in self._at
 
 
+class Ahead:
+    """Parts of a weight for one call: as they are, told to be static, or copies written directly ahead of it."""
+
+    def __init__(self, rng: random.Random, *parts: torch.Tensor) -> None:
+        self.static = rng.random() < 0.5
+        self._parts = parts
+        self._used = parts if self.static else tuple(_room(part) for part in parts)
+
+    def write(self) -> tuple[torch.Tensor, ...]:
+        """What the call takes; nothing else may be launched between the two."""
+        if not self.static:
+            for used, part in zip(self._used, self._parts, strict=True):
+                used.copy_(part)
+        return self._used
+
+
+def _room(part: torch.Tensor) -> torch.Tensor:
+    """Memory full of NaN or ones with the strides and the alignment of a tensor."""
+    shift = part.data_ptr() % 16 // part.element_size()
+    span = 1 + sum((n - 1) * stride for n, stride in zip(part.shape, part.stride(), strict=True)) if part.numel() else 0
+    memory = torch.empty(shift + span, dtype=part.dtype, device=part.device)
+    memory.view(torch.uint8).fill_(255)
+    return memory.as_strided(part.shape, part.stride(), shift)
+
+
 def row_count(rng: random.Random) -> int:
     """A number of rows, mostly at the edge of a tile."""
     if rng.random() < 0.03:

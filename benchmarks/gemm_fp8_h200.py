@@ -5,7 +5,8 @@
 
 Weights rotate through more memory than the L2 holds; samples are taken as in gemm_4bit_h200.py. cuBLASLt runs with fast
 accumulation under scales per tensor and row, as gemm_fp8 does with `fast_accum`; `accurate` is gemm_fp8 without it.
-Quantisation of the activations is in no time. Needs torch with a GPU and the tilewright package with a native library.
+gemm_fp8 is told that its weights are static, as LinearFP8 does outside of training. Quantisation of the activations is
+in no time. Needs torch with a GPU and the tilewright package with a native library.
 """
 
 from __future__ import annotations
@@ -58,9 +59,13 @@ def peers(weights: Weights, a: torch.Tensor, scale: torch.Tensor) -> dict[str, C
     """Calls by name; each takes the index of the call, which picks the copy."""
     copies = weights.copies
     gemm = torch.ops.tilewright.gemm_fp8.default
-    found: dict[str, Call] = {"accurate": lambda i: gemm(a, copies[i % len(copies)], scale, weights.scale)}
+
+    def ours(fast: bool) -> Call:
+        return lambda i: gemm(a, copies[i % len(copies)], scale, weights.scale, None, 1, fast, static_weights=True)
+
+    found: dict[str, Call] = {"accurate": ours(False)}
     if weights.scaling != "block":
-        found["fast"] = lambda i: gemm(a, copies[i % len(copies)], scale, weights.scale, None, 1, True)
+        found["fast"] = ours(True)
     scale_b = weights.scale.t() if weights.scale.dim() else weights.scale
     fast = weights.scaling != "block"
 

@@ -5,7 +5,8 @@ Measures, in microseconds a call, with nothing waiting on the device but the lau
     noop          torch.ops.tilewright._noop_gemm_4bit: reads the same arguments, allocates the same output, no launch
     op            torch.ops.tilewright.gemm_4bit: checks, decision, output, launch
     api           tilewright.gemm_4bit
-    module        tilewright.Linear4bit
+    module        tilewright.Linear4bit, which looks whether its weight was written to
+    told          the same layer, told that its weight is static
     linear        torch.nn.functional.linear in the same dtype
     empty         torch.empty, the allocation alone
     bitsandbytes  its op on the same packed weight, where it is installed
@@ -66,16 +67,18 @@ def cases(M: int, N: int, K: int, dtype: torch.dtype, device: torch.device) -> d
     """What is measured, by name."""
     weight = torch.randn(N, K, device=device, dtype=dtype)
     packed, state = tilewright.quantize_4bit(weight)
-    layer = tilewright.Linear4bit(packed, state)
+    layer, told = (tilewright.Linear4bit(packed, state).eval() for _ in range(2))
+    told.static_weights = True
     x = torch.randn(M, K, device=device, dtype=dtype)
     arguments = (x, packed, state.absmax, N, K, state.blocksize, state.quant_code)
     noop = torch.ops.tilewright._noop_gemm_4bit.default
     op = torch.ops.tilewright.gemm_4bit.default
     found = {
-        "noop": lambda: noop(*arguments),
-        "op": lambda: op(*arguments),
-        "api": lambda: tilewright.gemm_4bit(x, packed, state),
+        "noop": lambda: noop(*arguments, static_weights=True),
+        "op": lambda: op(*arguments, static_weights=True),
+        "api": lambda: tilewright.gemm_4bit(x, packed, state, static_weights=True),
         "module": lambda: layer(x),
+        "told": lambda: told(x),
         "linear": lambda: torch.nn.functional.linear(x, weight),
         "empty": lambda: torch.empty((M, N), device=device, dtype=dtype),
     }
@@ -104,15 +107,16 @@ def main() -> None:
     if device.type == "cuda":
         results["device"] = torch.cuda.get_device_name(device)
     results["selection_ns"] = measure_selection()
-    with torch.inference_mode():
-        for M, N, K in ((1, 256, 256), (1, 4096, 4096), (16, 4096, 4096)):
-            row = {name: measure(call, options.rounds) for name, call in cases(M, N, K, torch.float16, device).items()}
-            ratio = row["op"]["median"] / row["noop"]["median"]
-            decision = tilewright.last_decision(device.type)
-            tile = decision.tile if decision else None
-            results["cells"].append({"M": M, "N": N, "K": K, "tile": tile, "us": row, "op_over_noop": ratio})
-            cells = "  ".join(f"{name} {value['median']:.2f}" for name, value in row.items())
-            print(f"M={M} N={N} K={K} ({tile}): {cells}  op/noop {ratio:.2f}")
+    for M, N, K in ((1, 256, 256), (1, 4096, 4096), (16, 4096, 4096)):
+        found = cases(M, N, K, torch.float16, device)
+        with torch.inference_mode():
+            row = {name: measure(call, options.rounds) for name, call in found.items()}
+        ratio = row["op"]["median"] / row["noop"]["median"]
+        decision = tilewright.last_decision(device.type)
+        tile = decision.tile if decision else None
+        results["cells"].append({"M": M, "N": N, "K": K, "tile": tile, "us": row, "op_over_noop": ratio})
+        cells = "  ".join(f"{name} {value['median']:.2f}" for name, value in row.items())
+        print(f"M={M} N={N} K={K} ({tile}): {cells}  op/noop {ratio:.2f}")
     print(f"on {results['device']}; one selection: {results['selection_ns']} ns")
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n")

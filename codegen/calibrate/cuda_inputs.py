@@ -26,7 +26,7 @@ class Inputs(Protocol):
     def activations(self, cell: Cell, generator: torch.Generator) -> Any: ...
 
     def call(self, x: Any, copy: Any) -> torch.Tensor:
-        """The public op, as a user calls it."""
+        """The public op, told that the weight is static, as layers tell it outside of training."""
 
     def reference(self, x: Any) -> torch.Tensor:
         """The product of the dequantised operands in fp32."""
@@ -62,7 +62,7 @@ class Gemm4bit:
         return x.to(DTYPES[cell.dtype])
 
     def call(self, x: torch.Tensor, copy: Any) -> torch.Tensor:
-        return tilewright.gemm_4bit(x, *copy)
+        return tilewright.gemm_4bit(x, *copy, static_weights=True)
 
     def reference(self, x: torch.Tensor) -> torch.Tensor:
         return x.float() @ self.dense.T
@@ -92,7 +92,9 @@ class GemmFp8:
         return tilewright.quantize_fp8(x, GRANULARITY[self.scaling][0])
 
     def call(self, x: tuple[torch.Tensor, torch.Tensor], copy: Any) -> torch.Tensor:
-        return tilewright.gemm_fp8(x[0], copy[0], x[1], copy[1], out_dtype=self.out_dtype, fast_accum=self.fast)
+        (a, scale_a), (b, scale_b), fast = x, copy, self.fast
+        own = (a, b, scale_a, scale_b)
+        return tilewright.gemm_fp8(*own, out_dtype=self.out_dtype, fast_accum=fast, static_weights=True)
 
     def reference(self, x: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         return tilewright.dequantize_fp8(*x) @ self.dense.T

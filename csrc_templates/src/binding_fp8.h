@@ -12,6 +12,7 @@ struct GemmFp8Inputs {
   View group_ends{"group_ends"}, group_rows{"group_rows"};
   int64_t out_dtype = 0;
   bool fast_accum = false;
+  bool static_weights = false;
 };
 
 // What the shapes of the arguments say.
@@ -26,6 +27,7 @@ struct GemmFp8Shape {
 struct GemmNvfp4Inputs {
   View a{"a"}, b{"b"}, scale_a{"scale_a"}, scale_b{"scale_b"}, global_a{"global_a"}, global_b{"global_b"}, bias{"bias"};
   int64_t out_dtype = 0;
+  bool static_weights = false;  // no kernel of the family reads weights early
 };
 
 // Each check names the argument, its value and what is allowed; false means that the text is recorded.

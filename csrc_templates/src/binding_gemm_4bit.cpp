@@ -165,16 +165,14 @@ bool decide(const Gemm4bitInputs& in, int64_t m, DType dtype, Call& call) {
   return true;
 }
 
-// Whether the weight may not be there yet: a quantiser or the copy kernel wrote a part of it just now.
-bool weight_is_fresh(const Weight& w, const WeightCopies& copies) {
-  bool copied = false;
+bool any_copied(const WeightCopies& copies) {
   for (const Owned* copy : {&copies.b, &copies.absmax, &copies.nested_absmax, &copies.nested_code, &copies.offset}) {
-    copied = copied || copy->get() != nullptr;
+    if (copy->get() != nullptr) return true;
   }
-  return take_fresh({&w.b, &w.absmax, &w.nested_absmax, &w.nested_code, &w.offset}) || copied;
+  return false;
 }
 
-Gemm4bitArgs kernel_args(const Gemm4bitInputs& in, const Rows& rows, const Call& call, bool fresh_weights, void* out) {
+Gemm4bitArgs kernel_args(const Gemm4bitInputs& in, const Rows& rows, const Call& call, bool fresh, void* out) {
   const Weight& w = in.weight;
   Gemm4bitArgs args{};
   args.a = rows.data;
@@ -194,7 +192,7 @@ Gemm4bitArgs kernel_args(const Gemm4bitInputs& in, const Rows& rows, const Call&
   args.quant_type = call.problem.quant_type;
   args.num_sms = call.device.num_sms;
   args.layout = w.layout();
-  args.fresh_weights = fresh_weights;
+  args.fresh_weights = fresh;
   return args;
 }
 
@@ -208,7 +206,8 @@ bool run_custom(Gemm4bitInputs& in, const Call& call, void* stream, Owned& out) 
       !allocate_output(in.a, call.problem.N, out) || !inspect("out", out.get(), result)) {
     return false;
   }
-  const Gemm4bitArgs args = kernel_args(in, rows, call, weight_is_fresh(in.weight, copies), result.data);
+  const bool fresh = fresh_weights(in.static_weights, any_copied(copies));
+  const Gemm4bitArgs args = kernel_args(in, rows, call, fresh, result.data);
   const cudaError_t error =
       launch(call.decision.tile, call.problem.dtype, args, static_cast<cudaStream_t>(stream));
   return error == cudaSuccess || fail_launch(error, call);

@@ -19,6 +19,7 @@ struct Weight {
 struct Gemm4bitInputs {
   View a{"a"}, bias{"bias"};
   Weight weight;
+  bool static_weights = false;
 };
 
 // Copies that make an argument contiguous and aligned; they live as long as the launch.

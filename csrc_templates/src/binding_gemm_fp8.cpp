@@ -86,7 +86,7 @@ void set_scales(const GemmFp8Inputs& in, const GemmFp8Shape& s, GemmFp8Args& arg
 }
 
 GemmFp8Args kernel_args(const GemmFp8Inputs& in, const GemmFp8Shape& s, const FamilyCall<Fp8Family>& call,
-                        bool fresh_weights, void* out) {
+                        bool fresh, void* out) {
   GemmFp8Args args{};
   args.a = in.a.data;
   args.b = in.b.data;
@@ -109,7 +109,7 @@ GemmFp8Args kernel_args(const GemmFp8Inputs& in, const GemmFp8Shape& s, const Fa
   args.a_type = in.a.dtype == shim.dtype_e5m2 ? Fp8Type::kE5m2 : Fp8Type::kE4m3;
   args.dtype = call.problem.dtype;
   args.fast_accum = in.fast_accum;
-  args.fresh_weights = fresh_weights;
+  args.fresh_weights = fresh;
   args.num_sms = call.device.num_sms;
   return args;
 }
@@ -135,13 +135,10 @@ bool run_custom(GemmFp8Inputs& in, const GemmFp8Shape& s, FamilyCall<Fp8Family>&
   Copies copies;
   View result{"out"};
   if (!prepare(in, s, copies) || !allocate_output(in, s, out) || !inspect("out", out.get(), result)) return false;
-  // A quantiser or the copy kernel wrote b or its scales just now: they may not be there yet.
-  const bool fresh_weights = take_fresh({&in.b, &in.scale_b}) || copies.b.get() != nullptr;
-  const GemmFp8Args args = kernel_args(in, s, call, fresh_weights, result.data);
+  const bool fresh = fresh_weights(in.static_weights, copies.b.get() != nullptr);
+  const GemmFp8Args args = kernel_args(in, s, call, fresh, result.data);
   const cudaError_t error =
       launch(call.decision.tile, call.problem.dtype, args, static_cast<cudaStream_t>(call.stream));
-  // Results in fp32 may be the scales of another product.
-  if (call.problem.dtype == DType::kF32) note_result(call.stream, {result.data, result.numel * 4});
   return error == cudaSuccess || recover(error, call, in.a, s.rows);
 }
 
@@ -150,7 +147,7 @@ bool run_fallback(const GemmFp8Inputs& in, const GemmFp8Shape& s, Owned& out) {
   if (!reference("gemm_fp8", {&in.a, &in.b, &in.scale_a, &in.scale_b, &in.group_ends, &in.group_rows, &in.bias}, own)) {
     return false;
   }
-  StableIValue stack[9];
+  StableIValue stack[10];
   int used = 0;
   for (; used < 4; ++used) stack[used] = reinterpret_cast<StableIValue>(own[used]);
   if (s.grouping != Grouping::kNone) {
@@ -160,6 +157,7 @@ bool run_fallback(const GemmFp8Inputs& in, const GemmFp8Shape& s, Owned& out) {
   stack[used++] = wrap_optional(own[6]);
   stack[used++] = static_cast<StableIValue>(in.out_dtype);
   stack[used++] = in.fast_accum ? 1 : 0;
+  stack[used++] = in.static_weights ? 1 : 0;
   const bool grouped = s.grouping != Grouping::kNone;
   if (!call(grouped ? "tilewright::_gemm_fp8_grouped_torch" : "tilewright::_gemm_fp8_torch", stack)) return false;
   *out.out() = reinterpret_cast<Handle>(stack[0]);

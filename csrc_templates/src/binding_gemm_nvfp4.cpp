@@ -78,10 +78,11 @@ bool run_fallback(const GemmNvfp4Inputs& in, Owned& out) {
   if (!reference("gemm_nvfp4", {&in.a, &in.b, &in.scale_a, &in.scale_b, &in.global_a, &in.global_b, &in.bias}, own)) {
     return false;
   }
-  StableIValue stack[8];
+  StableIValue stack[9];
   for (int i = 0; i < 6; ++i) stack[i] = reinterpret_cast<StableIValue>(own[i]);
   stack[6] = wrap_optional(own[6]);
   stack[7] = static_cast<StableIValue>(in.out_dtype);
+  stack[8] = in.static_weights ? 1 : 0;
   if (!call("tilewright::_gemm_nvfp4_torch", stack)) return false;
   *out.out() = reinterpret_cast<Handle>(stack[0]);
   return true;

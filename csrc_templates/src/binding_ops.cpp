@@ -15,30 +15,31 @@ namespace tilewright::binding {
 
 namespace {
 
-#define TILEWRIGHT_GEMM_4BIT_ARGS                                                                          \
-  "(Tensor a, Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, Tensor? bias=None, " \
-  "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None) -> Tensor"
+#define TILEWRIGHT_GEMM_4BIT_ARGS                                                                                     \
+  "(Tensor a, Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, Tensor? bias=None, "              \
+  "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None, bool static_weights=False) "            \
+  "-> Tensor"
 
-#define TILEWRIGHT_DEQUANTIZE_4BIT_ARGS                                                              \
-  "(Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, int dtype, "              \
+#define TILEWRIGHT_DEQUANTIZE_4BIT_ARGS                                                                               \
+  "(Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, int dtype, "                                \
   "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None) -> Tensor"
 
 #define TILEWRIGHT_QUANTIZE_4BIT_ARGS "(Tensor weight, int blocksize, int quant_type) -> (Tensor, Tensor, Tensor)"
 
-#define TILEWRIGHT_GEMM_FP8_ARGS                                                                                 \
-  "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, int out_dtype=1, "                  \
-  "bool fast_accum=False) -> Tensor"
+#define TILEWRIGHT_GEMM_FP8_ARGS                                                                                      \
+  "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, int out_dtype=1, "                         \
+  "bool fast_accum=False, bool static_weights=False) -> Tensor"
 
-#define TILEWRIGHT_GEMM_FP8_GROUPED_ARGS                                                                         \
-  "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? group_ends=None, Tensor? group_rows=None, "    \
-  "Tensor? bias=None, int out_dtype=1, bool fast_accum=False) -> Tensor"
+#define TILEWRIGHT_GEMM_FP8_GROUPED_ARGS                                                                              \
+  "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? group_ends=None, Tensor? group_rows=None, "           \
+  "Tensor? bias=None, int out_dtype=1, bool fast_accum=False, bool static_weights=False) -> Tensor"
 
 #define TILEWRIGHT_QUANTIZE_FP8_ARGS \
   "(Tensor x, int granularity, int fp8_type=0, Tensor? scale=None) -> (Tensor, Tensor)"
 
-#define TILEWRIGHT_GEMM_NVFP4_ARGS                                                                               \
-  "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor global_a, Tensor global_b, Tensor? bias=None, " \
-  "int out_dtype=1) -> Tensor"
+#define TILEWRIGHT_GEMM_NVFP4_ARGS                                                                                    \
+  "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor global_a, Tensor global_b, Tensor? bias=None, "        \
+  "int out_dtype=1, bool static_weights=False) -> Tensor"
 
 #define TILEWRIGHT_QUANTIZE_NVFP4_ARGS "(Tensor x, Tensor? global_scale=None) -> (Tensor, Tensor, Tensor)"
 
@@ -76,6 +77,8 @@ struct Arguments {
 
 Handle as_handle(StableIValue value) { return reinterpret_cast<Handle>(value); }
 
+bool as_bool(StableIValue value) { return (value & 0xff) != 0; }
+
 bool inspect_weight(Handle b, Handle absmax, Handle nested_absmax, Handle nested_code, Handle offset, Weight& out) {
   return inspect("b", b, out.b) && inspect("absmax", absmax, out.absmax) &&
          inspect("nested_absmax", nested_absmax, out.nested_absmax) &&
@@ -94,6 +97,7 @@ struct Gemm4bitCall {
     in.weight.k = static_cast<int64_t>(stack[4]);
     in.weight.blocksize = static_cast<int64_t>(stack[5]);
     in.weight.quant_type = static_cast<int64_t>(stack[6]);
+    in.static_weights = as_bool(stack[11]);
     return inspect("a", h[0], in.a) && inspect("bias", h[3], in.bias) &&
            inspect_weight(h[1], h[2], h[4], h[5], h[6], in.weight);
   }
@@ -150,7 +154,8 @@ Handle gemm_fp8(const StableIValue* stack) {
   h[4] = take_optional(stack[4]);
   GemmFp8Inputs in;
   in.out_dtype = static_cast<int64_t>(stack[5]);
-  in.fast_accum = (stack[6] & 0xff) != 0;
+  in.fast_accum = as_bool(stack[6]);
+  in.static_weights = as_bool(stack[7]);
   Owned out;
   if (!inspect_gemm_fp8(h, in) || !run_gemm_fp8(in, out)) return nullptr;
   return out.release();
@@ -165,7 +170,8 @@ Handle gemm_fp8_grouped(const StableIValue* stack) {
   h[6] = take_optional(stack[5]);
   GemmFp8Inputs in;
   in.out_dtype = static_cast<int64_t>(stack[7]);
-  in.fast_accum = (stack[8] & 0xff) != 0;
+  in.fast_accum = as_bool(stack[8]);
+  in.static_weights = as_bool(stack[9]);
   Owned out;
   if (!inspect_gemm_fp8(h, in) || !inspect("group_ends", h[5], in.group_ends) ||
       !inspect("group_rows", h[6], in.group_rows) || !run_gemm_fp8_grouped(in, out)) {
@@ -181,6 +187,7 @@ Handle gemm_nvfp4(const StableIValue* stack) {
   h[6] = take_optional(stack[6]);
   GemmNvfp4Inputs in;
   in.out_dtype = static_cast<int64_t>(stack[7]);
+  in.static_weights = as_bool(stack[8]);
   Owned out;
   if (!inspect("a", h[0], in.a) || !inspect("b", h[1], in.b) || !inspect("scale_a", h[2], in.scale_a) ||
       !inspect("scale_b", h[3], in.scale_b) || !inspect("global_a", h[4], in.global_a) ||

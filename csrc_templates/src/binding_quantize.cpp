@@ -5,7 +5,6 @@
 #include <cinttypes>
 
 #include "binding_device.h"
-#include "binding_fresh.h"
 #include "binding_gemm_4bit.h"
 
 namespace tilewright::binding {
@@ -60,8 +59,6 @@ bool run_quantize_4bit(View& weight, int64_t blocksize, int64_t quant_type, Quan
   args.quant_type = static_cast<QuantType>(quant_type);
   element_type("quantize_4bit", weight, args.dtype);
   const DeviceGuard guard(weight.device);
-  note_written(stream, {{args.packed, (weight.numel + 1) / 2},
-                        {args.absmax, (weight.numel + blocksize - 1) / blocksize * 4}});
   const cudaError_t error = enqueue_quantize_4bit(args, static_cast<cudaStream_t>(stream));
   if (error == cudaSuccess) return true;
   (void)cudaGetLastError();

@@ -4,7 +4,6 @@
 
 #include "binding_checks.h"
 #include "binding_device.h"
-#include "binding_fresh.h"
 #include "binding_fp8.h"
 #include "binding_quantize.h"
 #include "tilewright/nvfp4/scale_layout.h"
@@ -63,12 +62,11 @@ bool report(const char* op, cudaError_t error, const View& x) {
 bool run_quantize_fp8(View& x, int64_t granularity, int64_t fp8_type, View& scale, Owned& codes, Owned& scales) {
   QuantizeFp8Args args{};
   Owned copy, scale_copy, scratch;
-  View view{"codes"}, scale_view{"scales"};
+  View view{"codes"};
   const int32_t dtype = fp8_type == 0 ? shim.dtype_e4m3 : shim.dtype_e5m2;
   args.granularity = static_cast<Granularity>(granularity);
   if (!make_dense(x, kAlignment, copy) || !make_dense(scale, 4, scale_copy) || !allocate(x, dtype, x.sizes, 2, codes) ||
-      !inspect("codes", codes.get(), view) || !allocate_scales(x, args.granularity, scales, args) ||
-      !inspect("scales", scales.get(), scale_view)) {
+      !inspect("codes", codes.get(), view) || !allocate_scales(x, args.granularity, scales, args)) {
     return false;
   }
   args.values = x.data;
@@ -84,7 +82,6 @@ bool run_quantize_fp8(View& x, int64_t granularity, int64_t fp8_type, View& scal
   void* stream = nullptr;
   if (!prepare_device("quantize_fp8", x, device, stream)) return false;
   const DeviceGuard guard(x.device);
-  note_written(stream, {{args.codes, view.numel}, {args.scales, scale_view.numel * 4}});
   return report("quantize_fp8", enqueue_quantize_fp8(args, static_cast<cudaStream_t>(stream)), x);
 }
 

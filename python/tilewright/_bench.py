@@ -1,8 +1,8 @@
 """`python -m tilewright bench`: the product of a family on this card beside its peers.
 
 Weights rotate through more memory than the L2 holds, a sample is one replay of a CUDA graph of many calls divided by
-their number, and the peers take turns, so that clocks and heat meet all alike. A peer whose result is wrong, or that
-fails, is left out and the reason is printed.
+their number, and the peers take turns, so that clocks and heat meet all alike. Weights are told to be static, as layers
+do outside of training. A peer whose result is wrong, or that fails, is left out and the reason is printed.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from ._op import Op, OptionalTensor
 
 _GEMM_ARGUMENTS = (
     "(Tensor a, Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, Tensor? bias=None, "
-    "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None) -> Tensor"
+    "Tensor? nested_absmax=None, Tensor? nested_code=None, Tensor? offset=None, bool static_weights=False) "
+    "-> Tensor"
 )
 
 
@@ -30,6 +31,7 @@ class Gemm4bit:
     nested_absmax: OptionalTensor = None
     nested_code: OptionalTensor = None
     offset: OptionalTensor = None
+    static_weights: bool = False
 
     def __post_init__(self) -> None:
         _checks.check_gemm_4bit(self.a, self.b, self.bias, self.n, self.k)

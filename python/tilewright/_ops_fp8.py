@@ -20,6 +20,7 @@ class _GemmFp8:
     bias: OptionalTensor = None
     out_dtype: int = 1
     fast_accum: bool = False
+    static_weights: bool = False
 
     def __post_init__(self) -> None:
         own = (self.a, self.b, self.scale_a, self.scale_b, self.bias, self.out_dtype)
@@ -46,6 +47,7 @@ class _GemmFp8Grouped:
     bias: OptionalTensor = None
     out_dtype: int = 1
     fast_accum: bool = False
+    static_weights: bool = False
 
     def __post_init__(self) -> None:
         own = (self.a, self.b, self.scale_a, self.scale_b, self.group_ends, self.group_rows, self.bias, self.out_dtype)
@@ -90,6 +92,7 @@ class _GemmNvfp4:
     global_b: torch.Tensor
     bias: OptionalTensor = None
     out_dtype: int = 1
+    static_weights: bool = False
 
     def __post_init__(self) -> None:
         self.parts = (self.a, self.b, self.scale_a, self.scale_b, self.global_a, self.global_b, self.bias)
@@ -126,13 +129,13 @@ OPS = (
     Op(
         "gemm_fp8",
         "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, int out_dtype=1, "
-        "bool fast_accum=False) -> Tensor",
+        "bool fast_accum=False, bool static_weights=False) -> Tensor",
         _GemmFp8,
     ),
     Op(
         "gemm_fp8_grouped",
         "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? group_ends=None, Tensor? group_rows=None, "
-        "Tensor? bias=None, int out_dtype=1, bool fast_accum=False) -> Tensor",
+        "Tensor? bias=None, int out_dtype=1, bool fast_accum=False, bool static_weights=False) -> Tensor",
         _GemmFp8Grouped,
     ),
     Op(
@@ -143,7 +146,7 @@ OPS = (
     Op(
         "gemm_nvfp4",
         "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor global_a, Tensor global_b, Tensor? bias=None, "
-        "int out_dtype=1) -> Tensor",
+        "int out_dtype=1, bool static_weights=False) -> Tensor",
         _GemmNvfp4,
     ),
     Op(

@@ -42,7 +42,9 @@ class Weights4bit(Contest):
 
 def _ours(weights: Weights4bit, x: torch.Tensor) -> tuple[Call, torch.Tensor]:
     packed = weights.packed
-    return (lambda i: gemm_4bit(x, *packed[i % len(packed)])), x.float() @ dequantize_4bit(*packed[0]).T
+    return (lambda i: gemm_4bit(x, *packed[i % len(packed)], static_weights=True)), x.float() @ dequantize_4bit(
+        *packed[0]
+    ).T
 
 
 def _dense(weights: Weights4bit, x: torch.Tensor) -> tuple[Call, torch.Tensor]:

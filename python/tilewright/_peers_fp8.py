@@ -30,7 +30,7 @@ class WeightsFp8(Contest):
         granularity = WEIGHT_GRANULARITY[scaling]
         made = [quantize_fp8(self.dense[i % len(self.dense)], granularity) for i in range(copies(rotated_bytes, N * K))]
         self.codes, self.scales = [codes for codes, _ in made], [scale for _, scale in made]
-        self.layers = [LinearFP8(*pair, scaling=scaling) for pair in made]
+        self.layers = [LinearFP8(*pair, scaling=scaling).eval() for pair in made]
 
     def make(self, name: str, x: torch.Tensor) -> tuple[Call, torch.Tensor]:
         if name == "dense":
@@ -45,7 +45,8 @@ class WeightsFp8(Contest):
 
         def call(i: int) -> torch.Tensor:
             copy = i % len(self.codes)
-            return gemm_fp8(a, self.codes[copy], scale, self.scales[copy], out_dtype=self.dtype, fast_accum=fast)
+            b, scale_b = self.codes[copy], self.scales[copy]
+            return gemm_fp8(a, b, scale, scale_b, out_dtype=self.dtype, fast_accum=fast, static_weights=True)
 
         return call, exact
 
@@ -74,7 +75,7 @@ class WeightsNvfp4(Contest):
         self.dense = _dense(N, K, dtype, device, rotated_bytes)
         count = copies(rotated_bytes, 0.5625 * N * K)
         self.weights = [quantize_nvfp4(self.dense[i % len(self.dense)]) for i in range(count)]
-        self.layers = [LinearNVFP4(weight) for weight in self.weights]
+        self.layers = [LinearNVFP4(weight).eval() for weight in self.weights]
 
     def make(self, name: str, x: torch.Tensor) -> tuple[Call, torch.Tensor]:
         weights = self.weights
@@ -86,7 +87,7 @@ class WeightsNvfp4(Contest):
             return (lambda i: self.layers[i % len(weights)](x)), exact
         if name == "scaled_mm":
             return self._scaled_mm(a), exact / (a.global_scale * weights[0].global_scale)
-        return (lambda i: gemm_nvfp4(a, weights[i % len(weights)], out_dtype=self.dtype)), exact
+        return (lambda i: gemm_nvfp4(a, weights[i % len(weights)], out_dtype=self.dtype, static_weights=True)), exact
 
     def _scaled_mm(self, a: NVFP4Tensor) -> Call:
         e2m1, e4m3 = torch.float4_e2m1fn_x2, torch.float8_e4m3fn

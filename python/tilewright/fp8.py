@@ -67,6 +67,7 @@ def gemm_fp8(
     *,
     out_dtype: torch.dtype = torch.bfloat16,
     fast_accum: bool = False,
+    static_weights: bool = False,
 ) -> torch.Tensor:
     """a [..., K] (e4m3 or e5m2) times b [N, K] (e4m3) transposed, both scaled, plus bias [N]; [..., N] in `out_dtype`.
 
@@ -74,15 +75,19 @@ def gemm_fp8(
     [ceil(N / 128), ceil(K / 128)], in any strides. Accumulated in fp32; fast_accum lets a kernel keep long sums in the
     tensor core, which holds fewer bits. A scale that is NaN or infinite gives what fp32 arithmetic gives. RuntimeError
     names the argument that does not fit, before anything is launched.
+
+    static_weights: True says that nothing in flight on this stream writes to b or scale_b, so that a kernel may read
+    them before the kernels ahead of it are done; by default it waits. What a kernel just launched writes is in flight.
     """
     code = formats.dtype_code(out_dtype, "out_dtype")
+    options = (code, fast_accum, static_weights)
     _checks_fp8.check_rows("a", a)
     if a.dim() == 2:
-        result: torch.Tensor = _gemm_op(a, b, scale_a, scale_b, bias, code, fast_accum)
+        result: torch.Tensor = _gemm_op(a, b, scale_a, scale_b, bias, *options)
         return result
     if scale_a.numel() != 1:
         scale_a = scale_a.reshape(-1, scale_a.shape[-1])
-    flat: torch.Tensor = _gemm_op(a.reshape(-1, a.shape[-1]), b, scale_a, scale_b, bias, code, fast_accum)
+    flat: torch.Tensor = _gemm_op(a.reshape(-1, a.shape[-1]), b, scale_a, scale_b, bias, *options)
     return flat.view(*a.shape[:-1], b.shape[0])
 
 
@@ -97,16 +102,18 @@ def gemm_fp8_grouped(
     bias: torch.Tensor | None = None,
     out_dtype: torch.dtype = torch.bfloat16,
     fast_accum: bool = False,
+    static_weights: bool = False,
 ) -> torch.Tensor:
     """A product a group, for mixtures of experts: rows of `a` times the weight of their group, b [G, N, K].
 
     group_ends, int32 [G]: a is [M, K] and group g owns the rows from the end of the group before up to its own; the
     result is [M, N]. group_rows, int32 [G]: a is [G, M, K] and the first group_rows[g] rows of group g count; the
     result is [G, M, N]. Rows of no group hold no defined value. Scales: one value and [G]; [..., M, 1] and [G, N]; or
-    [..., M, ceil(K / 128)] and [G, ceil(N / 128), ceil(K / 128)]. bias: [G, N].
+    [..., M, ceil(K / 128)] and [G, ceil(N / 128), ceil(K / 128)]. bias: [G, N]. static_weights: as for
+    `gemm_fp8`.
     """
-    code = formats.dtype_code(out_dtype, "out_dtype")
-    result: torch.Tensor = _grouped_op(a, b, scale_a, scale_b, group_ends, group_rows, bias, code, fast_accum)
+    options = (formats.dtype_code(out_dtype, "out_dtype"), fast_accum, static_weights)
+    result: torch.Tensor = _grouped_op(a, b, scale_a, scale_b, group_ends, group_rows, bias, *options)
     return result
 
 
@@ -119,6 +126,8 @@ def scaled_mm(
     scale_result: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
     use_fast_accum: bool = False,
+    *,
+    static_weights: bool = False,
 ) -> torch.Tensor:
     """torch._scaled_mm's arguments: self [M, K], mat2 [K, N] with unit stride along K, scales as torch takes them.
 
@@ -132,7 +141,8 @@ def scaled_mm(
     if mat2.dim() != 2 or scale_b.dim() > 2:
         raise ValueError(f"mat2 has {mat2.dim()} dimensions and scale_b {scale_b.dim()}; expected 2, and at most 2")
     wanted = torch.bfloat16 if out_dtype is None else out_dtype
-    return gemm_fp8(self, mat2.t(), scale_a, scale_b.t(), bias, out_dtype=wanted, fast_accum=use_fast_accum)
+    own = (self, mat2.t(), scale_a, scale_b.t(), bias)
+    return gemm_fp8(*own, out_dtype=wanted, fast_accum=use_fast_accum, static_weights=static_weights)
 
 
 def run_linear(
@@ -143,6 +153,7 @@ def run_linear(
     granularity: str,
     input_scale: torch.Tensor | None,
     fast_accum: bool,
+    static_weights: bool,
 ) -> torch.Tensor:
     """Quantises x [..., K] as `granularity` says and multiplies."""
     _checks_fp8.check_rows("x", x)
@@ -153,7 +164,8 @@ def run_linear(
     rows, row_scale = _quantize_op(flat, GRANULARITIES.index(measured), 0, input_scale)
     if measured != granularity:  # one scale for all rows of x, and one for every row of the weight
         row_scale = row_scale.expand(flat.shape[0], 1)
-    out: torch.Tensor = _gemm_op(rows, codes, row_scale, scale, bias, formats.dtype_code(x.dtype), fast_accum)
+    options = (formats.dtype_code(x.dtype), fast_accum, static_weights)
+    out: torch.Tensor = _gemm_op(rows, codes, row_scale, scale, bias, *options)
     return out.view(*x.shape[:-1], codes.shape[0])
 
 
@@ -165,7 +177,8 @@ def linear_fp8(
     granularity: str,
     input_scale: torch.Tensor | None,
     fast_accum: bool,
+    static_weights: bool,
 ) -> torch.Tensor:
     """What LinearFP8 computes: casts under autocast, quantises x, multiplies; gradients flow to x and bias."""
-    options = (granularity, input_scale, fast_accum)
+    options = (granularity, input_scale, fast_accum, static_weights)
     return product(run_linear, reference_fp8.dequantize, x, bias, (codes, scale), options)

@@ -60,7 +60,12 @@ def dequantize_4bit(packed: torch.Tensor, state: QuantState, *, dtype: torch.dty
 
 
 def gemm_4bit(
-    x: torch.Tensor, packed: torch.Tensor, state: QuantState, bias: torch.Tensor | None = None
+    x: torch.Tensor,
+    packed: torch.Tensor,
+    state: QuantState,
+    bias: torch.Tensor | None = None,
+    *,
+    static_weights: bool = False,
 ) -> torch.Tensor:
     """x [..., K] times the quantised weight [N, K] transposed, plus bias [N]; the result is [..., N] in x's dtype.
 
@@ -68,6 +73,9 @@ def gemm_4bit(
     Accumulates in fp32 and rounds once. Under autocast x and bias are cast as torch.nn.functional.linear casts
     them. Gradients flow to x and bias; the weight is a constant. RuntimeError names the argument that does not fit,
     before anything is launched.
+
+    static_weights: True says that nothing in flight on this stream writes to the codes or their scales, so that a
+    kernel may read them before the kernels ahead of it are done; by default it waits.
     """
     N, K = state.shape
     return gemm_packed(
@@ -82,6 +90,7 @@ def gemm_4bit(
         state.nested_absmax,
         state.nested_code,
         state.offset,
+        static_weights,
     )
 
 
@@ -97,6 +106,7 @@ def gemm_packed(
     nested_absmax: torch.Tensor | None,
     nested_code: torch.Tensor | None,
     offset: torch.Tensor | None,
+    static_weights: bool,
 ) -> torch.Tensor:
     """`gemm_4bit` with the state spelled out, as the op takes it."""
     device_type = x.device.type
@@ -104,10 +114,10 @@ def gemm_packed(
         x = x.to(torch.get_autocast_dtype(device_type))
     if bias is not None and bias.dtype != x.dtype:
         bias = bias.to(x.dtype)
-    scales = (nested_absmax, nested_code, offset)
+    rest = (nested_absmax, nested_code, offset, static_weights)
     if torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad)):
-        return _Gemm4bit.apply(x, packed, absmax, n, k, blocksize, quant_type, bias, *scales)  # type: ignore[no-any-return, no-untyped-call]
-    result: torch.Tensor = _gemm_op(x, packed, absmax, n, k, blocksize, quant_type, bias, *scales)
+        return _Gemm4bit.apply(x, packed, absmax, n, k, blocksize, quant_type, bias, *rest)  # type: ignore[no-any-return, no-untyped-call]
+    result: torch.Tensor = _gemm_op(x, packed, absmax, n, k, blocksize, quant_type, bias, *rest)
     return result
 
 
@@ -132,12 +142,12 @@ class _Gemm4bit(torch.autograd.Function):
         nested_absmax: torch.Tensor | None,
         nested_code: torch.Tensor | None,
         offset: torch.Tensor | None,
+        static_weights: bool,
     ) -> torch.Tensor:
         ctx.save_for_backward(packed, absmax, nested_absmax, nested_code, offset)
         ctx.weight = (n, k, blocksize, quant_type)
-        out: torch.Tensor = _gemm_op(
-            x, packed, absmax, n, k, blocksize, quant_type, bias, nested_absmax, nested_code, offset
-        )
+        rest = (nested_absmax, nested_code, offset, static_weights)
+        out: torch.Tensor = _gemm_op(x, packed, absmax, n, k, blocksize, quant_type, bias, *rest)
         return out
 
     @staticmethod
@@ -151,4 +161,4 @@ class _Gemm4bit(torch.autograd.Function):
             grad_x = grad @ weight
         if ctx.needs_input_grad[7]:
             grad_bias = grad.reshape(-1, grad.shape[-1]).sum(0)
-        return grad_x, None, None, None, None, None, None, grad_bias, None, None, None
+        return grad_x, None, None, None, None, None, None, grad_bias, None, None, None, None

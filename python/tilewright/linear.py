@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from . import layout
+from ._settled import NOTHING, Pending, Settled
 from .gemm import gemm_packed, quantize_4bit
 from .state import QuantState
 
@@ -23,7 +24,13 @@ class Linear4bit(torch.nn.Module):
 
     prepack: keep the codes in the order that Hopper's kernels read fastest, where the shape allows it (see
     `tilewright.prepack`). A state_dict holds them as `quantize_4bit` packs them either way.
+
+    static_weights: what the layer tells `gemm_4bit`. None: outside of training, and of torch.compile and export, True
+    from the second call with weights that have not been written to since. True or False: that. Weights written through
+    `tensor.data` or by a kernel that torch does not know are told by `torch.autograd.graph.increment_version(weight)`.
     """
+
+    static_weights: bool | None = None
 
     weight: torch.Tensor
     absmax: torch.Tensor
@@ -40,6 +47,7 @@ class Linear4bit(torch.nn.Module):
         self.quant_type = state.quant_type
         self.quant_code = state.quant_code
         self.blocksize = state.blocksize
+        self._settled = Settled()
         self.register_buffer("weight", packed)
         for name in _SCALES:
             self.register_buffer(name, getattr(state, name))
@@ -59,7 +67,7 @@ class Linear4bit(torch.nn.Module):
     ) -> Linear4bit:
         """Quantises the weight of `linear`; its bias is copied, on the same device and in the same dtype."""
         packed, state = quantize_4bit(linear.weight.detach(), quant_type=quant_type, blocksize=blocksize, nested=nested)
-        return cls(packed, state, linear.bias, prepack=prepack)
+        return cls(packed, state, linear.bias, prepack=prepack).train(linear.training)
 
     def prepack(self) -> Linear4bit:
         """Puts the codes in the order that Hopper's kernels read fastest, where the shape allows it; returns self."""
@@ -84,7 +92,8 @@ class Linear4bit(torch.nn.Module):
         """x [..., in_features] -> [..., out_features]."""
         # The dictionaries are read directly: attribute look-up and a QuantState would cost more than the op itself.
         own = self._buffers
-        return gemm_packed(
+        pending = self._look(own)
+        result = gemm_packed(
             x,
             own["weight"],  # type: ignore[arg-type]
             own["absmax"],  # type: ignore[arg-type]
@@ -96,7 +105,25 @@ class Linear4bit(torch.nn.Module):
             own["nested_absmax"],
             own["nested_code"],
             own["offset"],
+            pending is None,
         )
+        if pending is not None:
+            self._settled.remember(pending)
+        return result
+
+    def _look(self, own: dict[str, torch.Tensor | None]) -> Pending | None:
+        """None where nothing that may be in flight writes to the weight or its scales."""
+        if self.static_weights is not None:
+            return None if self.static_weights else NOTHING
+        # A compiled graph would keep what was true when it was traced.
+        if self.training or torch.compiler.is_compiling():
+            return NOTHING
+        return self._settled.look(tuple(own.values()))
+
+    def train(self, mode: bool = True) -> Linear4bit:
+        """As torch.nn.Module.train; the next call waits for the weights."""
+        self._settled.forget()
+        return super().train(mode)
 
     def extra_repr(self) -> str:
         """Shape and format, for print()."""

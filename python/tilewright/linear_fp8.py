@@ -16,8 +16,15 @@ WEIGHT_GRANULARITY = {"tensor": "tensor", "row": "row", "block": "block128x128"}
 
 
 class _Quantized(torch.nn.Module):
-    """A linear layer whose buffers keep their dtypes: half(), bfloat16() and to(dtype) change the bias only."""
+    """A linear layer whose buffers keep their dtypes: half(), bfloat16() and to(dtype) change the bias only.
 
+    static_weights: what the layer tells the product. None: True outside of training. Between whatever wrote the weight
+    and the product stands the kernel that quantises the input, an ordinary launch: when it starts, all before it is
+    there. A graph of torch.compile that writes to the weight itself may do so between the two: there such a layer is
+    told False, or left in training mode.
+    """
+
+    static_weights: bool | None = None
     in_features: int
     out_features: int
     weight: torch.Tensor
@@ -31,6 +38,10 @@ class _Quantized(torch.nn.Module):
             if moved.dtype != buffer.dtype:
                 setattr(self, name, buffer.to(moved.device))
         return self
+
+    @property
+    def _weights_are_static(self) -> bool:
+        return not self.training if self.static_weights is None else self.static_weights
 
     def _set_bias(self, bias: torch.Tensor | None) -> None:
         if bias is not None and tuple(bias.shape) != (self.out_features,):
@@ -92,11 +103,13 @@ class LinearFP8(_Quantized):
         if scaling not in SCALINGS:
             raise ValueError(f"scaling={scaling!r}; allowed: {', '.join(SCALINGS)}")
         weight, scale = quantize_fp8(linear.weight.detach(), WEIGHT_GRANULARITY[scaling])
-        return cls(weight, scale, linear.bias, input_scale=input_scale, scaling=scaling)
+        layer = cls(weight, scale, linear.bias, input_scale=input_scale, scaling=scaling)
+        return layer.train(linear.training)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x [..., in_features] -> [..., out_features], in x's dtype."""
-        return linear_fp8(x, self.weight, self.weight_scale, self.bias, self.scaling, self.input_scale, self.fast_accum)
+        options = (self.scaling, self.input_scale, self.fast_accum, self._weights_are_static)
+        return linear_fp8(x, self.weight, self.weight_scale, self.bias, *options)
 
     def extra_repr(self) -> str:
         """Shape and scaling, for print()."""
@@ -154,7 +167,8 @@ class LinearNVFP4(_Quantized):
     @classmethod
     def from_linear(cls, linear: torch.nn.Linear, *, input_global: torch.Tensor | None = None) -> LinearNVFP4:
         """Quantises the weight of `linear`; its bias is copied."""
-        return cls(quantize_nvfp4(linear.weight.detach()), linear.bias, input_global=input_global)
+        layer = cls(quantize_nvfp4(linear.weight.detach()), linear.bias, input_global=input_global)
+        return layer.train(linear.training)
 
     @property
     def tensor(self) -> NVFP4Tensor:
@@ -167,4 +181,4 @@ class LinearNVFP4(_Quantized):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x [..., in_features] -> [..., out_features], in x's dtype."""
-        return linear_nvfp4(x, self.tensor, self.bias, self.input_global)
+        return linear_nvfp4(x, self.tensor, self.bias, self.input_global, self._weights_are_static)

@@ -56,13 +56,15 @@ def gemm_nvfp4(
     bias: torch.Tensor | None = None,
     *,
     out_dtype: torch.dtype = torch.bfloat16,
+    static_weights: bool = False,
 ) -> torch.Tensor:
     """a [M, K] times b [N, K] transposed, plus bias [N], accumulated in fp32; [M, N] in `out_dtype`.
 
-    RuntimeError names the argument that does not fit, before anything is launched.
+    RuntimeError names the argument that does not fit, before anything is launched. static_weights: True says that
+    nothing in flight on this stream writes to b; no kernel of today makes use of it.
     """
-    code = formats.dtype_code(out_dtype, "out_dtype")
-    result: torch.Tensor = _gemm_op(a.codes, b.codes, a.scales, b.scales, a.global_scale, b.global_scale, bias, code)
+    parts = (a.codes, b.codes, a.scales, b.scales, a.global_scale, b.global_scale)
+    result: torch.Tensor = _gemm_op(*parts, bias, formats.dtype_code(out_dtype, "out_dtype"), static_weights)
     return result
 
 
@@ -73,16 +75,22 @@ def run_linear(
     scales: torch.Tensor,
     global_scale: torch.Tensor,
     input_global: torch.Tensor | None,
+    static_weights: bool,
 ) -> torch.Tensor:
     """Quantises x [..., K] and multiplies."""
     weight = NVFP4Tensor(codes, scales, global_scale)
     rows = quantize_nvfp4(x, global_scale=input_global)
-    return gemm_nvfp4(rows, weight, bias, out_dtype=x.dtype).view(*x.shape[:-1], codes.shape[0])
+    out = gemm_nvfp4(rows, weight, bias, out_dtype=x.dtype, static_weights=static_weights)
+    return out.view(*x.shape[:-1], codes.shape[0])
 
 
 def linear_nvfp4(
-    x: torch.Tensor, weight: NVFP4Tensor, bias: torch.Tensor | None, input_global: torch.Tensor | None
+    x: torch.Tensor,
+    weight: NVFP4Tensor,
+    bias: torch.Tensor | None,
+    input_global: torch.Tensor | None,
+    static_weights: bool,
 ) -> torch.Tensor:
     """What LinearNVFP4 computes: casts under autocast, quantises x, multiplies; gradients flow to x and bias."""
     parts = (weight.codes, weight.scales, weight.global_scale)
-    return product(run_linear, reference_nvfp4.dequantize, x, bias, parts, (input_global,))
+    return product(run_linear, reference_nvfp4.dequantize, x, bias, parts, (input_global, static_weights))

@@ -53,4 +53,4 @@ def test_every_route_takes_the_same_list_of_scales() -> None:
     schemas = [s for s in _ops.SCHEMAS if s.startswith(("gemm_4bit", "_noop_gemm_4bit"))]
     assert len({s.split("(", 1)[1] for s in schemas}) == 1
     wanted = ["a", "b", "absmax", "n", "k", "blocksize", "quant_type", "bias", "nested_absmax", "nested_code", "offset"]
-    assert [field.name for field in dataclasses.fields(Gemm4bit)] == wanted
+    assert [field.name for field in dataclasses.fields(Gemm4bit)] == [*wanted, "static_weights"]

@@ -86,10 +86,11 @@ def test_sixteen_threads_and_eight_streams_on_a_card() -> None:
     weights = {(N, K): weight(N, K, "cuda") for _, N, K in shapes}
     inputs = {s: torch.randn(s[0], s[2], device="cuda", dtype=torch.float16) for s in shapes}
     alone = {s: tilewright.gemm_4bit(inputs[s], *weights[s[1:]][:2]) for s in shapes}
+    torch.cuda.synchronize()
 
     def check(at: int) -> object:
         shape = shapes[at % len(shapes)]
-        got = tilewright.gemm_4bit(inputs[shape], *weights[shape[1:]][:2])
+        got = tilewright.gemm_4bit(inputs[shape], *weights[shape[1:]][:2], static_weights=at % 4 > 0)
         last = tilewright.last_decision()
         right = last is not None and shape[0] == last.M and torch.equal(got, alone[shape])
         return None if right else shape
@@ -107,7 +108,7 @@ def test_a_graph_of_one_stream_is_replayed_on_others(M: int) -> None:
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
     with torch.cuda.graph(graph, stream=capture):
-        out = tilewright.gemm_4bit(x, packed, state)
+        out = tilewright.gemm_4bit(x, packed, state, static_weights=True)
     for stream in (*others, capture, torch.cuda.default_stream()):
         x.normal_()
         torch.cuda.synchronize()
@@ -121,7 +122,8 @@ def fp8_call(M: int, N: int, K: int, kind: str) -> Callable[[], torch.Tensor]:
     """A product in FP8 of seeded operands on the card."""
     a, scale_a = tilewright.quantize_fp8(torch.randn(M, K, device="cuda"), kind)
     b, scale_b = tilewright.quantize_fp8(torch.randn(N, K, device="cuda"), kind if kind != "block" else "block128x128")
-    return lambda: tilewright.gemm_fp8(a, b, scale_a, scale_b, fast_accum=kind == "tensor")
+    torch.cuda.synchronize()
+    return lambda: tilewright.gemm_fp8(a, b, scale_a, scale_b, fast_accum=kind == "tensor", static_weights=True)
 
 
 @pytest.mark.gpu
@@ -174,7 +176,7 @@ def test_graphs_on_two_streams_at_once() -> None:
         expected = tilewright.gemm_4bit(x, packed, state)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            out = tilewright.gemm_4bit(x, packed, state)
+            out = tilewright.gemm_4bit(x, packed, state, static_weights=True)
         runs.append((graph, out, expected, torch.cuda.Stream()))
     torch.cuda.synchronize()
     for _ in range(200):

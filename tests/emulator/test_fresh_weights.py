@@ -1,4 +1,4 @@
-"""Weights that the kernel ahead writes are read early, unless the launcher is told that they are fresh."""
+"""Which engines read weights that the kernel ahead writes before it is done, and that none does when they are fresh."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright_codegen.emulate.library import DEPENDENT, Library
 from tilewright_codegen.emulate.schedules import READS_ANYTHING, device_for
 
 from .recorded_cases import mma_fp8
-from .tiles import SM90, decode_4bit, wgmma_4bit
+from .tiles import SM90, decode_4bit, mma_nvfp4, rubin_nvfp4, tcgen05_fp8, tcgen05_nvfp4, wgmma_4bit, wgmma_fp8
 
 STREAM = dict(mb=8, warps=8, warps_k=4, depth=3, occupancy=2, per_sm=1, a_kb=36, cluster=0)
 BULK = dict(mb=16, warps=4, depth=3, occupancy=1, per_sm=1, a_kb=4, cluster=1)
@@ -27,13 +27,40 @@ CASES = {
     "fp8-mma": (mma_fp8(), Problem(20, 72, 400), "b"),
 }
 
+NEVER_EARLY = {
+    "fp8-wgmma": (wgmma_fp8(), Problem(70, 140, 256)),
+    "fp8-tcgen05": (tcgen05_fp8(), Problem(70, 140, 256)),
+    "nvfp4-tcgen05": (tcgen05_nvfp4(), Problem(70, 140, 256)),
+    "nvfp4-rubin": (rubin_nvfp4(), Problem(70, 140, 256)),
+    "nvfp4-mma": (mma_nvfp4(), Problem(70, 140, 256)),
+}
+"""They bring weights into L2 early, at most, where what is written later is what they read."""
+
+
+def prepared(target: Target) -> Library:
+    library = Library(build(target), device_for(target))
+    for file in READS_ANYTHING.get((target.family, target.engine), ()):
+        library.allow_uninitialised(file)
+    return library
+
+
+@pytest.mark.parametrize("name", NEVER_EARLY)
+def test_engines_that_wait_for_weights_always(name: str) -> None:
+    target, problem = NEVER_EARLY[name]
+    library = prepared(target)
+    case = import_module(f"tilewright_codegen.emulate.{target.family}").make_case(library, problem, 2)
+    for written in [argument for argument in ("b", "scale_b", "global_b") if argument in case.arguments]:
+        library.mark(case.arguments[written], 4, DEPENDENT, 0)
+    case.reset()
+    error, findings = library.run(case.arguments, 7)
+    library.close()
+    assert (error, list(findings)) == (0, [])
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_fresh_weights_wait_for_the_kernel_ahead(name: str) -> None:
     target, problem, written = CASES[name]
-    library = Library(build(target), device_for(target))
-    for file in READS_ANYTHING.get((target.family, target.engine), ()):
-        library.allow_uninitialised(file)
+    library = prepared(target)
     case = import_module(f"tilewright_codegen.emulate.{target.family}").make_case(library, problem, 2)
     library.mark(case.arguments[written], 4, DEPENDENT, 0)
     found = {}

@@ -15,6 +15,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 
@@ -39,7 +40,7 @@ def problems_4bit() -> Iterator[Problem]:
         layouts = [packed, tilewright.prepack(packed, N, K)] if tilewright.can_prepack(N, K) else [packed]
         for codes in layouts:
             given = (x.cuda(), codes.cuda(), state.to("cuda"), bias.cuda())
-            yield f"{M}x{N}x{K} {quant}", lambda given=given: tilewright.gemm_4bit(*given), exact
+            yield f"{M}x{N}x{K} {quant}", partial(tilewright.gemm_4bit, *given, static_weights=True), exact
 
 
 def problems_fp8() -> Iterator[Problem]:
@@ -51,7 +52,7 @@ def problems_fp8() -> Iterator[Problem]:
         bias = torch.randn(N).bfloat16()
         exact = tilewright.dequantize_fp8(a, scale_a) @ tilewright.dequantize_fp8(b, scale_b).T + bias.float()
         given = [t.cuda() for t in (a, b, scale_a, scale_b, bias)]
-        yield f"{M}x{N}x{K} {kind}", lambda g=given, f=fast: tilewright.gemm_fp8(*g, fast_accum=f), exact
+        yield f"{M}x{N}x{K} {kind}", partial(tilewright.gemm_fp8, *given, fast_accum=fast, static_weights=True), exact
     counts, (N, K) = [3, 0, 70, 17], (72, 512)
     a, scale_a = tilewright.quantize_fp8(torch.randn(sum(counts), K), "block")
     b, scale_b = tilewright.quantize_fp8(torch.randn(len(counts), N, K), "block128x128")
@@ -60,7 +61,7 @@ def problems_fp8() -> Iterator[Problem]:
     exact = torch.cat([row @ w.T for row, w in zip(rows, weights, strict=True)])
     ends = torch.tensor(counts).cumsum(0).int().cuda()
     given = [t.cuda() for t in (a, b, scale_a, scale_b)]
-    yield "groups", lambda g=given: tilewright.gemm_fp8_grouped(*g, group_ends=ends), exact
+    yield "groups", partial(tilewright.gemm_fp8_grouped, *given, group_ends=ends, static_weights=True), exact
 
 
 def main() -> None:

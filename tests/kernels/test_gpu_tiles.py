@@ -67,14 +67,15 @@ def poison(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 def run_forced(
     tile: str, given: Problem, packed: torch.Tensor, dtype: torch.dtype, bias: torch.Tensor
 ) -> torch.Tensor | None:
-    """Two runs over poisoned outputs that must agree to the bit; None if the tile cannot answer the problem."""
+    """Two runs over poisoned outputs that must agree to the bit; None if the tile cannot answer the problem. The second
+    one is told that the weight, for which the first one waited, is static."""
     x = given.x.to(dtype)
     results = []
     with tilewright.force_tile(tile):
-        for _ in range(2):
+        for static in (False, True):
             poison((x.shape[0], bias.shape[0]), dtype)
             try:
-                results.append(gemm_4bit(x, packed, given.state, bias))
+                results.append(gemm_4bit(x, packed, given.state, bias, static_weights=static))
             except RuntimeError as error:
                 if "cannot run" not in str(error) and "does not take prepacked" not in str(error):
                     raise

@@ -25,6 +25,7 @@ int cc_major = 9;
 int cc_minor = 0;
 int num_sms = 132;
 int64_t last_lda = 0;
+bool last_fresh = false;
 cudaError_t translation = cudaSuccess;
 
 template <class Args>
@@ -114,6 +115,9 @@ __attribute__((visibility("default"))) void setup(int major, int minor, int sms)
 
 __attribute__((visibility("default"))) int64_t lda_of_last_launch() { return last_lda; }
 
+// Whether the last launch was one that waits before it reads its weight.
+__attribute__((visibility("default"))) int fresh_weights_of_last_launch() { return last_fresh; }
+
 }  // extern "C"
 
 namespace tilewright {
@@ -129,6 +133,7 @@ cudaError_t launch(Tile, DType dtype, const Gemm4bitArgs& args, cudaStream_t) {
   if (reinterpret_cast<uintptr_t>(args.a) % 16 != 0 || args.lda * 4 % 16 != 0) return cudaErrorInvalidValue;
   if (reinterpret_cast<uintptr_t>(args.b) % 16 != 0) return cudaErrorInvalidValue;
   last_lda = args.lda;
+  last_fresh = args.fresh_weights;
   for (int64_t m = 0; m < args.m; ++m) {
     for (int64_t n = 0; n < args.n; ++n) {
       double sum = args.bias == nullptr ? 0.0 : static_cast<const float*>(args.bias)[n];
@@ -161,6 +166,7 @@ cudaError_t launch(Tile, DType dtype, const GemmFp8Args& args, cudaStream_t) {
     if (place % 16 != 0) return cudaErrorInvalidValue;
   }
   last_lda = args.lda;
+  last_fresh = args.fresh_weights;
   for (int64_t g = 0; g < args.groups; ++g) {
     int64_t first = 0;
     int64_t end = args.m;

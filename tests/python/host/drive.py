@@ -328,9 +328,11 @@ def check_fp8() -> None:
     # What the engine of the tile refuses, and K that no tile takes, go to torch.
     torch.testing.assert_close(product(a, b, scale_a, scale_b, None, 0), F.linear(first, second).half())
     assert (last().path, last().by, last().tile) == (0, 0, -1)
-    odd = product(a[:, :40], b[:, :40], scale_a, scale_b, None, 2)
-    torch.testing.assert_close(odd, F.linear(first[:, :40], second[:, :40]))
-    assert last().path == 0
+    global odd_is_static
+    for odd_is_static in (True, False):  # what torch answers is handed the argument too
+        odd = product(a[:, :40], b[:, :40], scale_a, scale_b, None, 2, False, odd_is_static)
+        torch.testing.assert_close(odd, F.linear(first[:, :40], second[:, :40]))
+        assert last().path == 0
 
 
 def check_fp8_groups() -> None:
@@ -466,19 +468,43 @@ def check_fp8_quantize() -> None:
         torch.ops.tilewright.quantize_nvfp4(torch.ones(2, 24))
 
 
-def fp8_in_torch(a, b, scale_a, scale_b, bias=None, out_dtype=1, fast=False):  # type: ignore[no-untyped-def]
+def check_static_weights() -> None:
+    """A launch waits before it reads its weight, unless that is said to be static and no copy of it is made."""
+    x = torch.randn(2, K)
+    crooked = torch.zeros(packed.numel() + 1, dtype=torch.uint8)[1:]
+    strided = torch.stack([absmax, absmax], dim=1)[:, 1]
+    a, b, scale_a, scale_b, *_ = fp8_problem("row", 2, 40, 256)
+    fp8, grouped = torch.ops.tilewright.gemm_fp8, torch.ops.tilewright.gemm_fp8_grouped
+    ends = torch.tensor([2], dtype=torch.int32)
+    calls = {
+        "4bit": lambda **flag: gemm(x, packed, absmax, N, K, 64, 0, **flag),
+        "fp8": lambda **flag: fp8(a, b, scale_a, scale_b, None, 2, **flag),
+        "groups": lambda **flag: grouped(a, b[None], scale_a, scale_b, ends, None, None, 2, **flag),
+        "4bit, codes copied": lambda **flag: gemm(x, crooked, absmax, N, K, 64, 0, **flag),
+        "4bit, scales copied": lambda **flag: gemm(x, packed, strided, N, K, 64, 0, **flag),
+        "fp8, codes copied": lambda **flag: fp8(a, b.t().contiguous().t(), scale_a, scale_b, None, 2, **flag),
+    }
+    for name, call in calls.items():
+        for flag, waits in (({}, 1), ({"static_weights": False}, 1), ({"static_weights": True}, "copied" in name)):
+            call(**flag)
+            assert library.fresh_weights_of_last_launch() == waits, (name, flag)
+
+
+def fp8_in_torch(a, b, scale_a, scale_b, bias=None, out_dtype=1, fast=False, static=False):  # type: ignore[no-untyped-def]
     """Products with scales per row, as the package registers them."""
-    assert (bias, fast) == (None, False)
+    assert (bias, fast, static) == (None, False, odd_is_static)
     dtype = (torch.float16, torch.bfloat16, torch.float32)[out_dtype]
     return F.linear(a.float() * scale_a, b.float() * scale_b.t()).to(dtype)
 
 
+odd_is_static = False
 fallbacks = torch.library.Library("tilewright", "IMPL")
 fallbacks.impl("_gemm_fp8_torch", fp8_in_torch, "CPU")
 fallbacks.impl("_gemm_nvfp4_torch", lambda a, b, *_: torch.full((a.shape[0], b.shape[0]), 7.0), "CPU")
 
 check_fp8()
 check_fp8_groups()
+check_static_weights()
 check_fp8_refusals()
 check_other_families()
 check_fp8_quantize()
