@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "c4b5cfed00e63a279986ac616da6ae32634a6b165e3bf35e5494a30ace6a5c9b";
+const char* const kSpecDigest = "0346a9dc3232fb85a7817315a28d44071ddd24c32ec0abbbda83ef11f649a226";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
