@@ -2,7 +2,8 @@
 
 The times of a tile are a sum of counts of the problem (`models.costs`), each times a coefficient that is not negative.
 What a cell has in common, a clock that fell or a card that warmed up, is taken out of it; cells in which a tile is far
-from being chosen count little. Everything is deterministic: the same times give the same coefficients.
+from being chosen count little, and so do times that lie far from what the others say. Everything is deterministic: the
+same times give the same coefficients.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ ROUNDS = 5
 TEMPERATURE = 0.2
 """A tile slower than the best by e^TEMPERATURE counts 1/e."""
 LEAST_WEIGHT = 0.03
+TRUSTED = 0.02
+"""Errors beyond this count as their size, not as their square: some times are off, and no sum of counts is exact."""
 NEAR = 1.3
 """Tiles up to so many times slower than the best tell what a cell has in common."""
 MIN_CELLS = 8
@@ -166,6 +169,9 @@ def _one(
         expected = np.array([math.log(predicted[i][name] / min(predicted[i].values())) for i in at])
         weights = np.maximum(np.exp(-np.minimum(behind, expected) / TEMPERATURE), LEAST_WEIGHT)
     target = times / common[at]
+    if predicted is not None:
+        error = target * PICOSECONDS / np.array([predicted[i][name] for i in at]) - 1
+        weights = weights / (1 + (error / TRUSTED) ** 2) ** 0.25
     weights = weights / target
     found: tuple[float, Cost] | None = None
     for blocks, clusters in layouts(tile):
