@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
 
-from .costs import Candidate, cheapest_rules, cost_facts
+from .build_costs import CostTables
 from .declarations import check_declarations, check_words
+from .defined_names import Names
 from .diagnostics import Location, Sink, did_you_mean
 from .emit_cpp import enumerator, identifier
 from .engine_needs import ENGINE_NEEDS
 from .expr import (
-    INT64_MAX,
-    Compare,
     Cond,
-    EnumWord,
-    Expr,
-    Pred,
     format_node,
-    interval,
-    largest_intermediate,
     names,
     parse_cond,
 )
@@ -51,81 +43,18 @@ from .loader import Document, ValuePath
 from .models import (
     AnyOf,
     ArchProfile,
-    BudgetFile,
-    CostFile,
     EvidenceRecord,
     FamilyFile,
-    GridFile,
     LayerDecl,
     LayerFile,
     RuleModel,
     SectionModel,
     TileBase,
-    TileFile,
-    WheelsFile,
 )
-from .models.claims import ClaimsFile
 from .models.layers import CHEAPEST
 from .resolve import Resolver, Scope, input_scope
+from .sources import Sources
 from .variants import bind_budget, bind_variants
-
-
-@dataclass
-class Sources:
-    """Parsed documents by kind, each with where it came from."""
-
-    root: str
-    archs: list[tuple[ArchProfile, Document]] = field(default_factory=list)
-    families: list[tuple[FamilyFile, Document, str]] = field(default_factory=list)
-    tiles: list[tuple[TileFile, list[Any], Document, str]] = field(default_factory=list)
-    layers: list[tuple[LayerFile, Document, str]] = field(default_factory=list)
-    costs: list[tuple[CostFile, Document, str]] = field(default_factory=list)
-    evidence: list[tuple[EvidenceRecord, Document]] = field(default_factory=list)
-    grids: list[tuple[GridFile, Document]] = field(default_factory=list)
-    claims: list[tuple[ClaimsFile, list[Any], Document]] = field(default_factory=list)
-    wheels: list[tuple[WheelsFile, Document]] = field(default_factory=list)
-    budgets: list[tuple[BudgetFile, Document]] = field(default_factory=list)
-
-    def add(self, model: Any, document: Document, folder: str) -> None:
-        """Put a parsed document where it belongs."""
-        if isinstance(model, ArchProfile):
-            self.archs.append((model, document))
-        elif isinstance(model, FamilyFile):
-            self.families.append((model, document, folder))
-        elif isinstance(model, LayerFile):
-            self.layers.append((model, document, folder))
-        elif isinstance(model, CostFile):
-            self.costs.append((model, document, folder))
-        elif isinstance(model, EvidenceRecord):
-            self.evidence.append((model, document))
-        elif isinstance(model, WheelsFile):
-            self.wheels.append((model, document))
-        elif isinstance(model, BudgetFile):
-            self.budgets.append((model, document))
-        else:
-            self.grids.append((model, document))
-
-
-class Names:
-    """Notes names as they are defined and reports a second definition."""
-
-    def __init__(
-        self, kind: str, sink: Sink, code: str = "E206", generated: Callable[[str], str] = lambda name: name
-    ) -> None:
-        """`generated` is the name in generated code: there, two names must differ too."""
-        self.kind, self.sink, self.code, self.generated = kind, sink, code, generated
-        self.seen: dict[str, Location] = {}
-        self._taken: dict[str, str] = {}
-
-    def define(self, name: str, place: Location) -> bool:
-        first = self.seen.setdefault(name, place)
-        other = self._taken.setdefault(self.generated(name), name)
-        if first is not place:
-            self.sink.add(self.code, place, f"{self.kind} '{name}' is defined twice; first at {first}.")
-        elif other != name:
-            text = f"{self.kind} '{name}' is {self.generated(name)} in generated code, and so is '{other}'."
-            self.sink.add(self.code, place, text, "choose names that differ in letters or digits")
-        return first is place
 
 
 def build_tree(sources: Sources, sink: Sink) -> SpecTree:
@@ -199,7 +128,7 @@ class _FamilyBuilder:
     def build(self) -> Family:
         check_declarations(self.file, self.document, self.sink)
         self.tiles = {tile.id: tile for tile in self._tiles()}
-        self.costs = self._cost_tables()
+        self.costs = CostTables(self.cost_files, self.tiles, self.sink)
         found = self._match_layer_files()
         scope = input_scope(self.inputs)
         declared = {decl.name for decl in self.file.layers}
@@ -219,34 +148,6 @@ class _FamilyBuilder:
             self.document.locate(),
             self.file.default,
         )
-
-    def _cost_tables(self) -> dict[str, tuple[CostFile, Document]]:
-        tables = Names("table of costs", self.sink)
-        found: dict[str, tuple[CostFile, Document]] = {}
-        for model, document in self.cost_files:
-            if tables.define(model.table, document.locate(("table",))):
-                found[model.table] = model, document
-            entries = Names("cost of tile", self.sink)
-            for index, entry in enumerate(model.costs):
-                place = document.locate(("costs", index, "id"))
-                entries.define(entry.id, place)
-                if entry.id not in self.tiles:
-                    self.sink.add("E301", place, f"there is no tile '{entry.id}'.", did_you_mean(entry.id, self.tiles))
-        return found
-
-    def _candidates(self, decl: LayerDecl, gate: Iterable[Cond], table: str) -> tuple[Candidate, ...]:
-        """The tiles of a table that a layer may yield: of the engine that its gate asks for, or as engines."""
-        model, document = self.costs[table]
-        wanted = {c.right.word for c in gate if isinstance(c, Compare) and isinstance(c.right, EnumWord)}
-        found = []
-        for index, entry in enumerate(model.costs):
-            tile = self.tiles.get(entry.id)
-            if tile is None:
-                continue
-            value: Value = tile.id if _kind(decl) == "tile" else tile.engine
-            if tile.engine in wanted or (isinstance(decl.outcome, tuple) and value in decl.outcome):
-                found.append(Candidate(entry, tile, value, document.locate(("costs", index))))
-        return tuple(found)
 
     def _match_layer_files(self) -> dict[str, tuple[LayerFile, Document]]:
         names = Names("layer", self.sink)
@@ -292,14 +193,14 @@ class _FamilyBuilder:
         scope = outer.child()
         resolver = Resolver(document, self.sink)
         facts, predicates = self._definitions(file, document, resolver, scope)
-        facts = (*facts, *self._cost_facts(decl, gate, file, scope))
+        facts = (*facts, *self.costs.facts(decl, gate, file, scope))
         self.met, self.escapes = gate, list[Predicate]()
         self.terms = {p.name: p.terms for p in predicates}
         sections = self._sections(decl, file, document, resolver, scope)
         predicates = (*predicates, *self.escapes)
         layer = Layer(
             decl.name,
-            _kind(decl),
+            decl.outcome_kind,
             decl.site,
             self._values(decl, sections),
             gate,
@@ -311,24 +212,6 @@ class _FamilyBuilder:
         )
         self._check_gate(layer, index)
         return layer
-
-    def _cost_facts(self, decl: LayerDecl, gate: tuple[Cond, ...], file: LayerFile, scope: Scope) -> Iterable[Fact]:
-        """Facts of the tables that the layer's rules use, each once; no text of the layer can read them."""
-        tables = [r.outcome.value for s in file.sections for r in s.rules if r.outcome.key == CHEAPEST]
-        bounds, made = dict(scope.bounds), dict[str, Expr]()
-        for table in dict.fromkeys(str(t) for t in tables if t in self.costs):
-            for fact in cost_facts(table, self._candidates(decl, gate, table)):
-                if fact.name in made:
-                    if made[fact.name] != fact.expr:
-                        text = f"{fact.name} stands for another cost, too."
-                        self.sink.add("E206", fact.location, text, f"give table '{table}' another name")
-                    continue
-                made[fact.name] = fact.expr
-                greatest = largest_intermediate(fact.expr, bounds)
-                if greatest > INT64_MAX:
-                    self.sink.add("E303", fact.location, f"{fact.name} can reach {greatest}; 63 bits hold {INT64_MAX}.")
-                bounds[fact.name] = interval(fact.expr, bounds)
-                yield fact
 
     def _definitions(
         self, file: LayerFile, document: Document, resolver: Resolver, scope: Scope
@@ -375,7 +258,7 @@ class _FamilyBuilder:
                 at: ValuePath = (*path, "rules", i)
                 rule = self._rule(decl, model, each, document, at, resolver, scope)
                 if each.outcome.key == CHEAPEST:
-                    rules += self._cheapest(decl, str(each.outcome.value), rule, document.locate((*at, CHEAPEST)))
+                    rules += self._cheapest(decl, rule, document.locate((*at, CHEAPEST)))
                 else:
                     rules.append(rule)
             for_place = document.locate_key((*path, "for"))
@@ -392,18 +275,11 @@ class _FamilyBuilder:
                 self.sink.add("E206", place, f"arch '{name}' is listed twice.")
             seen.add(name)
 
-    def _cheapest(self, decl: LayerDecl, table: str, rule: Rule, place: Location) -> tuple[Rule, ...]:
+    def _cheapest(self, decl: LayerDecl, rule: Rule, place: Location) -> tuple[Rule, ...]:
         """The rules that one of `cheapest: table` stands for."""
-        if table not in self.costs:
-            self.sink.add("E301", place, f"there is no table of costs '{table}'.", did_you_mean(table, self.costs))
-            return ()
-        candidates = self._candidates(decl, self.met, table)
-        if not candidates:
-            self.sink.add("E301", place, f"no tile of table '{table}' is an outcome of layer '{decl.name}'.")
-            return ()
-        named = (t for c in rule.conds if isinstance(c, Pred) and not c.negated for t in self.terms.get(c.name, ()))
-        met = (*self.met, *(t for t in named if not isinstance(t, AnyCond)))
-        rules, escapes = cheapest_rules(table, rule, candidates, met)
+        assert isinstance(rule.outcome, Choice)
+        table = str(rule.outcome.value)
+        rules, escapes = self.costs.rules(decl, table, rule, place, self.met, self.terms)
         self.escapes += escapes
         for made in rules:
             self.rule_ids.define(made.id, rule.location)
@@ -445,7 +321,7 @@ class _FamilyBuilder:
         def reject(text: str, hint: str | None) -> None:
             self.sink.add("E301", place, text, hint)
 
-        kind = _kind(decl)
+        kind = decl.outcome_kind
         if key == CHEAPEST:
             return Choice(value)  # until the table's tiles stand in its place
         if key == "m_cap" and kind == "m_cap":
@@ -469,7 +345,7 @@ class _FamilyBuilder:
         return Choice(value)
 
     def _values(self, decl: LayerDecl, sections: tuple[Section, ...]) -> tuple[Value, ...]:
-        kind = _kind(decl)
+        kind = decl.outcome_kind
         if kind == "m_cap":
             return PATH_VALUES
         if kind == "choice":
@@ -514,10 +390,6 @@ def _inputs(file: FamilyFile) -> tuple[Input, ...]:
     integers = [Input(name, limit) for name, limit in file.limits.items()]
     enums = [Input(name, words=words) for name, words in file.enums.items()]
     return (*integers, Input("dtype", words=file.dtypes), *enums)
-
-
-def _kind(decl: LayerDecl) -> Literal["m_cap", "choice", "tile"]:
-    return decl.outcome if isinstance(decl.outcome, str) else "choice"
 
 
 def _read_layers(layer: Layer, earlier: dict[str, Layer]) -> set[str]:

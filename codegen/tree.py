@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from .build import Sources, build_tree
+from .build import build_tree
 from .diagnostics import Diagnostic, Location, Sink, SpecError, did_you_mean
 from .ir import SpecTree
 from .loader import Document, ValuePath, load_documents
@@ -29,6 +29,7 @@ from .models import (
     tile_models,
 )
 from .models.claims import ClaimsFile
+from .sources import Sources
 
 MODELS: dict[str, type[SpecModel]] = {
     "arch/1": ArchProfile,

@@ -23,6 +23,11 @@ class LayerDecl(SpecModel):
     repairs: Word | None = None
     """Earlier tile layer whose outcome stays when a rule says `tile: unchanged`."""
 
+    @property
+    def outcome_kind(self) -> Literal["m_cap", "choice", "tile"]:
+        """What the outcomes are; `choice` is one of a list."""
+        return self.outcome if isinstance(self.outcome, str) else "choice"
+
 
 class FamilyFile(SpecModel):
     """What a family computes and in which order it decides."""

@@ -56,7 +56,7 @@ class BuildBudget(SpecModel):
     full_cpu_seconds: Positive
     """Processor time of a build of all archs from nothing."""
     rule_change_seconds: Positive
-    """Time of a rebuild after one changed rule, on two processors."""
+    """Processor time of a rebuild after one changed rule."""
 
 
 class BudgetFile(SpecModel):

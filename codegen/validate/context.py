@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ..build import Sources
 from ..diagnostics import Sink
 from ..ir import Family, Layer, Rule, SpecTree
+from ..sources import Sources
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ..build import Sources
 from ..diagnostics import Sink
 from ..loader import Document, ValuePath
 from ..models import (
@@ -22,6 +21,7 @@ from ..models import (
     TileFile,
 )
 from ..models.layers import outcome_keys
+from ..sources import Sources
 
 FORM_CODES = frozenset({"E304", "E306", "E307"})
 """Errors of form alone: what they are about can still be understood and checked further."""

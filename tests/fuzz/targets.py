@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tilewright_codegen.build import Sources
 from tilewright_codegen.diagnostics import Sink, render_text
 from tilewright_codegen.expr import (
     Bin,
@@ -31,6 +30,7 @@ from tilewright_codegen.expr import (
     parse_expr,
 )
 from tilewright_codegen.loader import load_documents
+from tilewright_codegen.sources import Sources
 from tilewright_codegen.tree import _sort_document
 
 _SHM = Path("/dev/shm")
