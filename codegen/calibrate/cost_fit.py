@@ -29,7 +29,7 @@ ROUNDS = 5
 TEMPERATURE = 0.2
 """A tile slower than the best by e^TEMPERATURE counts 1/e."""
 LEAST_WEIGHT = 0.03
-TRUSTED = 0.02
+TRUSTED = 0.05
 """Errors beyond this count as their size, not as their square: some times are off, and no sum of counts is exact."""
 NEAR = 1.3
 """Tiles up to so many times slower than the best tell what a cell has in common."""
