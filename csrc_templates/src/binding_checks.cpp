@@ -81,7 +81,8 @@ bool check_scales(const char* op, const Weight& w) {
 
 bool check_layout(const char* op, const Weight& w) {
   if (w.b.dim != 3 || (w.b.sizes[0] * 16 == w.n && w.b.sizes[1] * 64 == w.k && w.b.sizes[2] == 512)) return true;
-  return fail("%s: b has shape [%" PRId64 ", %" PRId64 ", %" PRId64 "]; in three dimensions it is prepacked, [n / 16, k / 64, "
+  return fail("%s: b has shape [%" PRId64 ", %" PRId64 ", %" PRId64
+              "]; in three dimensions it is prepacked, [n / 16, k / 64, "
               "512] with n a multiple of 16 and k of 64, and n=%" PRId64 ", k=%" PRId64,
               op, w.b.sizes[0], w.b.sizes[1], w.b.sizes[2], w.n, w.k);
 }
@@ -135,7 +136,8 @@ bool check_gemm_4bit(const Gemm4bitInputs& in) {
   DType dtype;
   if (!element_type(op, in.a, dtype)) return false;
   if (in.a.dim < 1 || in.a.last_size() != in.weight.k) {
-    return fail("gemm_4bit: the last dimension of a is %" PRId64 "; expected k=%" PRId64, in.a.last_size(), in.weight.k);
+    return fail("gemm_4bit: the last dimension of a is %" PRId64 "; expected k=%" PRId64, in.a.last_size(),
+                in.weight.k);
   }
   if (!same_device(op, in.a, in.weight.b) || !check_weight(op, in.weight)) return false;
   if (!in.bias.present()) return true;

@@ -1,4 +1,5 @@
-// Checks of single arguments. Each names the argument, its value and what is allowed; false means that the text is recorded.
+// Checks of single arguments. Each names the argument, its value and what is allowed; false means that the text is
+// recorded.
 #pragma once
 
 #include "binding_tensor.h"

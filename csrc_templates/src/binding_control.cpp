@@ -94,7 +94,8 @@ TILEWRIGHT_EXPORT int tilewright_image_for(int cc_major, int cc_minor) {
 TILEWRIGHT_EXPORT int tilewright_force_tile(int tile) { return binding::forced[binding::kGemm4bit].exchange(tile); }
 
 TILEWRIGHT_EXPORT int tilewright_force_family_tile(int family, int tile) {
-  return family >= 0 && family < binding::kFamilyCount ? binding::forced[family].exchange(tile) : binding::kForceNothing;
+  return family >= 0 && family < binding::kFamilyCount ? binding::forced[family].exchange(tile)
+                                                       : binding::kForceNothing;
 }
 
 TILEWRIGHT_EXPORT const char* tilewright_family_name(int family) {

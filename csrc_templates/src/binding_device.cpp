@@ -103,9 +103,9 @@ bool kernels_run_on(int index) {
 void describe_refusal(int index, const Device& device, char* out, size_t size) {
   char images[256];
   describe_images(images, sizeof images);
-  const int used =
-      std::snprintf(out, size, "cuda:%d has compute capability %d.%d, and this build of tilewright has code only for %s",
-                    index, device.cc_major, device.cc_minor, images);
+  const int used = std::snprintf(
+      out, size, "cuda:%d has compute capability %d.%d, and this build of tilewright has code only for %s", index,
+      device.cc_major, device.cc_minor, images);
   if (used < 0 || static_cast<size_t>(used) >= size) return;
   if (device.error == 0) {
     std::snprintf(out + used, size - used, "; build it with TILEWRIGHT_ARCHS set for this device");

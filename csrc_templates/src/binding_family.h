@@ -37,9 +37,10 @@ bool force_decision(FamilyCall<Family>& call) {
   if (!tile_legal(tile, call.arch(), call.problem)) {
     char text[160];
     Family::text(call.problem, text, sizeof text);
-    return fail("%s: the forced tile %s cannot run %s on %s: it is not built for this arch, or the problem does not meet "
-                "what it requires",
-                Family::kName, tile_name(tile), text, arch_name(call.arch()));
+    return fail(
+        "%s: the forced tile %s cannot run %s on %s: it is not built for this arch, or the problem does not meet "
+        "what it requires",
+        Family::kName, tile_name(tile), text, arch_name(call.arch()));
   }
   call.decision.path = Path::kCustom;
   call.decision.tile = tile;
@@ -76,8 +77,8 @@ bool decide_family(FamilyCall<Family>& call, const View& a, int64_t rows) {
   return true;
 }
 
-// After a launch that failed: true, and the decision is now the fallback, where the tile's engine does not take the problem
-// and no force asked for it; otherwise the text is recorded.
+// After a launch that failed: true, and the decision is now the fallback, where the tile's engine does not take the
+// problem and no force asked for it; otherwise the text is recorded.
 template <class Family>
 bool recover(cudaError_t error, FamilyCall<Family>& call, const View& a, int64_t rows) {
   (void)cudaGetLastError();
@@ -93,20 +94,20 @@ bool recover(cudaError_t error, FamilyCall<Family>& call, const View& a, int64_t
   if (error == cudaErrorSymbolNotFound) {
     describe_unbuilt(tile, call.arch(), call.problem, text, sizeof text);
   } else if (error == cudaErrorNotSupported) {
-    std::snprintf(text, sizeof text, "%s: the tile %s cannot run %s: its engine does not take this problem.", Family::kName,
-                  tile_name(tile), problem);
+    std::snprintf(text, sizeof text, "%s: the tile %s cannot run %s: its engine does not take this problem.",
+                  Family::kName, tile_name(tile), problem);
   } else {
     std::snprintf(text, sizeof text, "%s: the launch of tile %s failed: %s (%s).", Family::kName, tile_name(tile),
                   cudaGetErrorString(error), problem);
   }
-  return fail("%s This is a dispatch-table bug; attach the output of: tilewright explain --family %s %" PRId64 " %" PRId64
-              " %" PRId64,
+  return fail("%s This is a dispatch-table bug; attach the output of: tilewright explain --family %s %" PRId64
+              " %" PRId64 " %" PRId64,
               text, Family::kName, static_cast<int64_t>(call.problem.M), static_cast<int64_t>(call.problem.N),
               static_cast<int64_t>(call.problem.K));
 }
 
-// Answers a product of `in`, whose first operand has `rows` rows in all: by `custom(prepared, out)`, which may change its copy
-// of the arguments and `recover`, or by `fallback(out)`.
+// Answers a product of `in`, whose first operand has `rows` rows in all: by `custom(prepared, out)`, which may change
+// its copy of the arguments and `recover`, or by `fallback(out)`.
 template <class Family, class Inputs, class Custom, class Fallback>
 bool answer(FamilyCall<Family>& call, const Inputs& in, int64_t rows, Owned& out, Custom custom, Fallback fallback) {
   if (!decide_family(call, in.a, rows)) return false;

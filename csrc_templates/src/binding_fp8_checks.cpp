@@ -55,7 +55,8 @@ bool check_operands(const char* op, const GemmFp8Inputs& in, int64_t dim_a, int6
   if (in.a.dtype != shim.dtype_e4m3 && in.a.dtype != shim.dtype_e5m2) {
     return fail("%s: a has dtype %s; allowed: float8_e4m3fn, float8_e5m2", op, dtype_name(in.a.dtype));
   }
-  if (!expect_dtype(op, in.b, shim.dtype_e4m3) || !expect_dim(op, in.a, dim_a) || !expect_dim(op, in.b, dim_b)) return false;
+  if (!expect_dtype(op, in.b, shim.dtype_e4m3) || !expect_dim(op, in.a, dim_a) || !expect_dim(op, in.b, dim_b))
+    return false;
   const int64_t k = in.b.last_size();
   if (in.a.last_size() != k) {
     return fail("%s: a has K=%" PRId64 " and b has K=%" PRId64 "; b is %s", op, in.a.last_size(), k,
@@ -204,11 +205,12 @@ bool check_gemm_nvfp4(const GemmNvfp4Inputs& in) {
   const int64_t rows[2] = {in.a.sizes[0], in.b.sizes[0]};
   for (int i = 0; i < 2; ++i) {
     if (scales[i]->dtype != shim.dtype_u8 && scales[i]->dtype != shim.dtype_e4m3) {
-      return fail("%s: %s has dtype %s; allowed: uint8, float8_e4m3fn", op, scales[i]->name, dtype_name(scales[i]->dtype));
+      return fail("%s: %s has dtype %s; allowed: uint8, float8_e4m3fn", op, scales[i]->name,
+                  dtype_name(scales[i]->dtype));
     }
     char meaning[96];
-    std::snprintf(meaning, sizeof meaning, "%" PRId64 " rows by %" PRId64 " scales, padded to 128 by 4 and swizzled", rows[i],
-                  k / nvfp4::kScaleGroup);
+    std::snprintf(meaning, sizeof meaning, "%" PRId64 " rows by %" PRId64 " scales, padded to 128 by 4 and swizzled",
+                  rows[i], k / nvfp4::kScaleGroup);
     if (!expect_numel(op, *scales[i], nvfp4::scale_bytes(rows[i], k), meaning)) return false;
   }
   const View* globals[2] = {&in.global_a, &in.global_b};
@@ -224,14 +226,16 @@ bool check_quantize_fp8(const View& x, int64_t granularity, int64_t fp8_type, co
   const char* op = "quantize_fp8";
   if (!check_values(op, x)) return false;
   if (granularity < 0 || granularity > 3) {
-    return fail("%s: granularity=%" PRId64 "; allowed: 0 (tensor), 1 (row), 2 (block), 3 (block128x128)", op, granularity);
+    return fail("%s: granularity=%" PRId64 "; allowed: 0 (tensor), 1 (row), 2 (block), 3 (block128x128)", op,
+                granularity);
   }
   if (fp8_type < 0 || fp8_type > 1) {
     return fail("%s: fp8_type=%" PRId64 "; allowed: 0 (e4m3), 1 (e5m2)", op, fp8_type);
   }
   if (!scale.present()) return true;
   if (granularity != 0) return fail("%s: scale is given; it must be None unless granularity is 0 (tensor)", op);
-  return expect_dtype(op, scale, shim.dtype_f32) && expect_numel(op, scale, 1, "one value") && same_device(op, x, scale);
+  return expect_dtype(op, scale, shim.dtype_f32) && expect_numel(op, scale, 1, "one value") &&
+         same_device(op, x, scale);
 }
 
 bool check_quantize_nvfp4(const View& x, const View& global_scale) {

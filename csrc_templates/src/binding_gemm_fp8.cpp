@@ -27,8 +27,8 @@ struct Fp8Family {
   static void text(const Problem& p, char* out, size_t size) {
     constexpr const char* kScalings[] = {"tensor", "row", "block"};
     constexpr const char* kGroupings[] = {"none", "contiguous", "masked"};
-    std::snprintf(out, size, "M=%" PRId64 ", N=%" PRId64 ", K=%" PRId64 ", scaling=%s, accumulation=%s, grouping=%s", p.M,
-                  p.N, p.K, kScalings[static_cast<int>(p.scaling)],
+    std::snprintf(out, size, "M=%" PRId64 ", N=%" PRId64 ", K=%" PRId64 ", scaling=%s, accumulation=%s, grouping=%s",
+                  p.M, p.N, p.K, kScalings[static_cast<int>(p.scaling)],
                   p.accumulation == gemm_fp8::Accumulation::kFast ? "fast" : "accurate",
                   kGroupings[static_cast<int>(p.grouping)]);
   }
@@ -128,7 +128,8 @@ bool prepare(GemmFp8Inputs& in, const GemmFp8Shape& s, Copies& copies) {
   if (!make_dense(limits, 4, copies.limits)) return false;
   if (s.grouping != Grouping::kMasked) return true;
   // The rows of A are counted over all groups.
-  return prepare_masked(in.a, copies.a) && (s.scaling == Scaling::kTensor || prepare_masked(in.scale_a, copies.scale_a));
+  return prepare_masked(in.a, copies.a) &&
+         (s.scaling == Scaling::kTensor || prepare_masked(in.scale_a, copies.scale_a));
 }
 
 bool run_custom(GemmFp8Inputs& in, const GemmFp8Shape& s, FamilyCall<Fp8Family>& call, Owned& out) {

@@ -1,5 +1,5 @@
-// The names of the generated selectors and launch tables that the binding uses: those of gemm_4bit as they are, those of
-// the other families by their namespace.
+// The names of the generated selectors and launch tables that the binding uses: those of gemm_4bit as they are, those
+// of the other families by their namespace.
 #pragma once
 
 #include "tilewright/generated/gemm_4bit.h"

@@ -25,5 +25,6 @@ void assign(T& member, int64_t value) {
 
 }  // namespace tilewright::emulator
 
-#define TILEWRIGHT_ASSIGN(member) \
-  if (std::strcmp(assignments.names[i], #member) == 0) ::tilewright::emulator::assign(arguments.member, assignments.values[i])
+#define TILEWRIGHT_ASSIGN(member)                      \
+  if (std::strcmp(assignments.names[i], #member) == 0) \
+  ::tilewright::emulator::assign(arguments.member, assignments.values[i])

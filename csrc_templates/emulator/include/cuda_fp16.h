@@ -36,7 +36,13 @@ inline __half2 __half2half2(__half x) { return {x, x}; }
 inline float2 __half22float2(__half2 pair) { return {pair.x, pair.y}; }
 inline float __low2float(__half2 pair) { return pair.x; }
 inline float __high2float(__half2 pair) { return pair.y; }
-inline __half2 __hmul2(__half2 a, __half2 b) { return {__half(float(a.x) * float(b.x)), __half(float(a.y) * float(b.y))}; }
-inline __half2 __hadd2(__half2 a, __half2 b) { return {__half(float(a.x) + float(b.x)), __half(float(a.y) + float(b.y))}; }
-inline __half2 __hsub2(__half2 a, __half2 b) { return {__half(float(a.x) - float(b.x)), __half(float(a.y) - float(b.y))}; }
+inline __half2 __hmul2(__half2 a, __half2 b) {
+  return {__half(float(a.x) * float(b.x)), __half(float(a.y) * float(b.y))};
+}
+inline __half2 __hadd2(__half2 a, __half2 b) {
+  return {__half(float(a.x) + float(b.x)), __half(float(a.y) + float(b.y))};
+}
+inline __half2 __hsub2(__half2 a, __half2 b) {
+  return {__half(float(a.x) - float(b.x)), __half(float(a.y) - float(b.y))};
+}
 inline __half __hmul(__half a, __half b) { return __half(float(a) * float(b)); }

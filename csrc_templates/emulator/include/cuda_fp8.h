@@ -33,6 +33,8 @@ inline __nv_fp8_storage_t __nv_cvt_float_to_fp8(float value, __nv_saturation_t, 
   return sign | (kind == __NV_E4M3 ? tilewright::emulator::small_float_bits(value, 3, -9, 448.0f, 0x7e)
                                    : tilewright::emulator::small_float_bits(value, 2, -16, 57344.0f, 0x7b));
 }
-inline __nv_fp8x2_storage_t __nv_cvt_float2_to_fp8x2(float2 pair, __nv_saturation_t mode, __nv_fp8_interpretation_t kind) {
-  return static_cast<unsigned short>(__nv_cvt_float_to_fp8(pair.x, mode, kind) | __nv_cvt_float_to_fp8(pair.y, mode, kind) << 8);
+inline __nv_fp8x2_storage_t __nv_cvt_float2_to_fp8x2(float2 pair, __nv_saturation_t mode,
+                                                     __nv_fp8_interpretation_t kind) {
+  return static_cast<unsigned short>(__nv_cvt_float_to_fp8(pair.x, mode, kind) |
+                                     __nv_cvt_float_to_fp8(pair.y, mode, kind) << 8);
 }

@@ -39,7 +39,8 @@ inline float rounded(float value) {
 }  // namespace tilewright::emulator
 
 template <class... Parameters, class... Arguments>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments&&... arguments) {
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
   return tilewright::emulator::launch(*config, reinterpret_cast<const void*>(kernel),
                                       [=]() { kernel(static_cast<Parameters>(arguments)...); });
 }
@@ -48,7 +49,9 @@ using tilewright::emulator::Place;
 
 // The whole warp and the whole block.
 inline void __syncthreads(Place place = Place::here()) { tilewright::emulator::block_barrier(0, 0, true, place); }
-inline void __syncwarp(unsigned mask = 0xffffffffu, Place place = Place::here()) { tilewright::emulator::warp_sync(mask, place); }
+inline void __syncwarp(unsigned mask = 0xffffffffu, Place place = Place::here()) {
+  tilewright::emulator::warp_sync(mask, place);
+}
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 inline unsigned __activemask() { return 0xffffffffu; }
@@ -69,7 +72,9 @@ T shuffle(unsigned mask, T value, int source, Place place) {
   return value;
 }
 
-inline int lane_index() { return static_cast<int>((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31u); }
+inline int lane_index() {
+  return static_cast<int>((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31u);
+}
 
 }  // namespace tilewright::emulator
 
@@ -82,7 +87,8 @@ template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int distance, int width = 32, Place place = Place::here()) {
   const int lane = tilewright::emulator::lane_index();
   const int other = lane ^ distance;
-  return tilewright::emulator::shuffle(mask, value, (other & ~(width - 1)) == (lane & ~(width - 1)) ? other : lane, place);
+  return tilewright::emulator::shuffle(mask, value, (other & ~(width - 1)) == (lane & ~(width - 1)) ? other : lane,
+                                       place);
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32, Place place = Place::here()) {
@@ -99,8 +105,12 @@ T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = 32, Plac
 inline unsigned __ballot_sync(unsigned mask, int value, Place place = Place::here()) {
   return tilewright::emulator::warp_vote(mask, value != 0, place);
 }
-inline int __any_sync(unsigned mask, int value, Place place = Place::here()) { return __ballot_sync(mask, value, place) != 0; }
-inline int __all_sync(unsigned mask, int value, Place place = Place::here()) { return __ballot_sync(mask, value == 0, place) == 0; }
+inline int __any_sync(unsigned mask, int value, Place place = Place::here()) {
+  return __ballot_sync(mask, value, place) != 0;
+}
+inline int __all_sync(unsigned mask, int value, Place place = Place::here()) {
+  return __ballot_sync(mask, value == 0, place) == 0;
+}
 
 // Loads. The compiler's calls check ordinary accesses, so these only name them.
 template <class T>

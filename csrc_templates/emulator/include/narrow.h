@@ -49,8 +49,8 @@ inline float half_float(uint16_t bits) {
   return value;
 }
 
-// Saturating conversion to a small float of `mantissa` bits and exponents from `lowest` (of subnormals' unit, 2^lowest) whose
-// largest value is `largest` with pattern `top`.
+// Saturating conversion to a small float of `mantissa` bits and exponents from `lowest` (of subnormals' unit, 2^lowest)
+// whose largest value is `largest` with pattern `top`.
 inline uint8_t small_float_bits(float value, int mantissa, int lowest, float largest, uint8_t top) {
   const float magnitude = std::fabs(value);
   if (magnitude >= largest) return top;

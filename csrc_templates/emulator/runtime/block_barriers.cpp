@@ -37,10 +37,12 @@ void block_barrier(int id, int threads, bool waits, Place place) {
   if (id < 0 || id > 15) fail(Detector::kBarrier, format("there is no barrier %d", id), place);
   NamedBarrier& barrier = own.named[id];
   const int expected = threads == 0 ? own.live : threads;
-  if (threads % 32 != 0 || (threads == 0 && !waits)) fail(Detector::kBarrier, format("a barrier of %d threads", threads), place);
+  if (threads % 32 != 0 || (threads == 0 && !waits))
+    fail(Detector::kBarrier, format("a barrier of %d threads", threads), place);
   if (barrier.arrived == 0) barrier.expected = expected;
   if (barrier.expected != expected) {
-    fail(Detector::kBarrier, format("barrier %d is used by %d threads and by %d", id, barrier.expected, expected), place);
+    fail(Detector::kBarrier, format("barrier %d is used by %d threads and by %d", id, barrier.expected, expected),
+         place);
   }
   Warp& warp = *lane.warp;
   barrier.gathering.join(warp.known);
@@ -61,7 +63,8 @@ void block_barrier(int id, int threads, bool waits, Place place) {
 void cluster_arrive(Place place) {
   Lane& lane = world().lane();
   Cluster& cluster = *block().cluster;
-  if (lane.cluster_arrived) fail(Detector::kBarrier, "a thread arrives at the cluster's barrier twice without waiting", place);
+  if (lane.cluster_arrived)
+    fail(Detector::kBarrier, "a thread arrives at the cluster's barrier twice without waiting", place);
   lane.cluster_arrived = true;
   lane.cluster_phase = cluster.phase;
   cluster.gathering.join(lane.warp->known);
@@ -74,7 +77,8 @@ void cluster_arrive(Place place) {
 void cluster_wait(Place place) {
   Lane& lane = world().lane();
   Cluster& cluster = *block().cluster;
-  if (!lane.cluster_arrived) fail(Detector::kBarrier, "a thread waits at the cluster's barrier without having arrived", place);
+  if (!lane.cluster_arrived)
+    fail(Detector::kBarrier, "a thread waits at the cluster's barrier without having arrived", place);
   if (cluster.phase == lane.cluster_phase) {
     cluster.waiters.push_back(&lane);
     world().wait({"waits for the cluster", place, nullptr, 0, 0, 0});
@@ -92,7 +96,8 @@ void World::finish_lane() {
   Warp& warp = *lane.warp;
   Block& own = *warp.block;
   if (warp.meeting.arrived != 0) {
-    fail(Detector::kWarp, format("a lane ends while others of its warp wait at %s", warp.meeting.name), warp.meeting.place);
+    fail(Detector::kWarp, format("a lane ends while others of its warp wait at %s", warp.meeting.name),
+         warp.meeting.place);
   }
   if (!lane.registers.empty() && !warp.wgmma.waiting.empty()) {
     fail(Detector::kRegisters, "a thread ends while its wgmma runs", {});
@@ -100,7 +105,8 @@ void World::finish_lane() {
   for (const auto& group : lane.stores) {
     // Bulk stores that have been issued finish by themselves, but read shared memory of the block while they do.
     if (!group->done()) {
-      fail(Detector::kExited, "a thread ends while bulk stores read its block's shared memory", group->operations[group->first]->place);
+      fail(Detector::kExited, "a thread ends while bulk stores read its block's shared memory",
+           group->operations[group->first]->place);
     }
   }
   lane.state = Lane::State::kDone;
@@ -115,14 +121,16 @@ void World::finish_lane() {
       for (const Lane& copier : other.lanes) {
         for (const auto& group : copier.copies) {
           if (!group->done()) {
-            fail(Detector::kExited, "the block ends while cp.async copies to it are on their way", group->operations[group->first]->place);
+            fail(Detector::kExited, "the block ends while cp.async copies to it are on their way",
+                 group->operations[group->first]->place);
           }
         }
       }
     }
     for (auto& [offset, barrier] : own.barriers) {
       if (barrier->on_the_way != 0 || barrier->arrivals_on_the_way != 0) {
-        fail(Detector::kExited, format("the block ends while copies or arrivals to it are on their way (barrier 0x%x)", offset), {});
+        fail(Detector::kExited,
+             format("the block ends while copies or arrivals to it are on their way (barrier 0x%x)", offset), {});
       }
     }
   }

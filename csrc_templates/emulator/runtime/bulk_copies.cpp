@@ -21,7 +21,11 @@ struct Target {
 class Arrival : public Operation {
  public:
   Arrival(Warp& warp, Target target, std::shared_ptr<std::vector<uint8_t>> data, int pattern, bool tensor, Place place)
-      : Operation(warp.block->cluster, place), target_(target), data_(std::move(data)), pattern_(pattern), tensor_(tensor) {}
+      : Operation(warp.block->cluster, place),
+        target_(target),
+        data_(std::move(data)),
+        pattern_(pattern),
+        tensor_(tensor) {}
   void run() override {
     Block& home = *target_.block;
     const auto bytes = static_cast<uint32_t>(data_->size());
@@ -86,7 +90,8 @@ void launch_arrival(Target target, std::shared_ptr<std::vector<uint8_t>> data, i
   expect_operation(*target.barrier, place);
   const auto bytes = static_cast<uint32_t>(data->size());
   if (target.offset + bytes > target.block->shared_bytes) {
-    fail(Detector::kBounds, format("the copy's %u bytes at shared offset 0x%x run over the block's end", bytes, target.offset), place);
+    fail(Detector::kBounds,
+         format("the copy's %u bytes at shared offset 0x%x run over the block's end", bytes, target.offset), place);
   }
   target.block->shadow.launch(target.offset, bytes, asynchronous(warp.store_agent, ++warp.store_tick, place));
   world().start(std::make_unique<Arrival>(warp, target, std::move(data), pattern, tensor, place));
@@ -95,8 +100,14 @@ void launch_arrival(Target target, std::shared_ptr<std::vector<uint8_t>> data, i
 // Stores from shared memory in a lane's bulk group.
 class BulkStore : public Operation {
  public:
-  BulkStore(Lane& lane, uint32_t source, uint8_t* target, uint32_t bytes, const TensorMap* map, TensorCoordinates at, Place place)
-      : Operation(lane.warp->block->cluster, place), lane_(lane), source_(source), target_(target), bytes_(bytes), at_(at) {
+  BulkStore(Lane& lane, uint32_t source, uint8_t* target, uint32_t bytes, const TensorMap* map, TensorCoordinates at,
+            Place place)
+      : Operation(lane.warp->block->cluster, place),
+        lane_(lane),
+        source_(source),
+        target_(target),
+        bytes_(bytes),
+        at_(at) {
     ++cluster->in_flight;
     if (map != nullptr) map_ = *map;
   }
@@ -124,7 +135,8 @@ class BulkStore : public Operation {
   TensorMap map_{};
 };
 
-void start_store(uint32_t source, uint8_t* target, uint32_t bytes, const TensorMap* map, TensorCoordinates at, Place place) {
+void start_store(uint32_t source, uint8_t* target, uint32_t bytes, const TensorMap* map, TensorCoordinates at,
+                 Place place) {
   Lane& lane = world().lane();
   Warp& warp = *lane.warp;
   const SharedPlace from = locate(block(), source, bytes, map != nullptr ? 128 : 16, place);
@@ -159,17 +171,20 @@ void bulk_load(uint32_t destination, const void* source, uint32_t bytes, uint32_
   if (barrier.block != at.block) fail(Detector::kBarrier, "a bulk copy counts at a barrier of another block", place);
   global_memory().check_read(source, bytes, place);
   const auto* from = static_cast<const uint8_t*>(source);
-  launch_arrival({at.block, at.offset, &barrier}, std::make_shared<std::vector<uint8_t>>(from, from + bytes), 0, false, place);
+  launch_arrival({at.block, at.offset, &barrier}, std::make_shared<std::vector<uint8_t>>(from, from + bytes), 0, false,
+                 place);
   world().point();
 }
 
-void tensor_load(uint32_t destination, const void* pointer, uint32_t barrier_address, TensorCoordinates at, int rank, uint32_t mask,
-                 bool pair, Place place) {
+void tensor_load(uint32_t destination, const void* pointer, uint32_t barrier_address, TensorCoordinates at, int rank,
+                 uint32_t mask, bool pair, Place place) {
   const TensorMap& map = tensor_map_at(pointer, rank, place);
   const auto bytes = static_cast<uint32_t>(box_bytes(map));
   const SharedPlace target = locate(block(), destination, bytes, 128, place);
   const SharedPlace counted = locate(block(), barrier_address, 8, 8, place);
-  if (map.swizzle != 0 && box_bytes(map) / (map.rank > 1 ? bytes / (map.packed ? map.box[0] / 2 : map.box[0] * map.element_bytes) : 1) != map.swizzle) {
+  if (map.swizzle != 0 &&
+      box_bytes(map) / (map.rank > 1 ? bytes / (map.packed ? map.box[0] / 2 : map.box[0] * map.element_bytes) : 1) !=
+          map.swizzle) {
     fail(Detector::kUnsupported, "rows of a box shorter than its swizzle are not modelled", place);
   }
   auto data = std::make_shared<std::vector<uint8_t>>(bytes, uint8_t{0});
@@ -180,7 +195,8 @@ void tensor_load(uint32_t destination, const void* pointer, uint32_t barrier_add
   });
   Cluster& cluster = *block().cluster;
   const uint32_t all = mask == 0 ? 1u << target.block->rank : mask;
-  if (all >> cluster.blocks.size() != 0) fail(Detector::kDescriptor, format("multicast mask 0x%x names blocks outside of the cluster", mask), place);
+  if (all >> cluster.blocks.size() != 0)
+    fail(Detector::kDescriptor, format("multicast mask 0x%x names blocks outside of the cluster", mask), place);
   for (size_t rank_of = 0; rank_of < cluster.blocks.size(); ++rank_of) {
     if (!(all >> rank_of & 1u)) continue;
     Block& home = *cluster.blocks[rank_of];
@@ -188,7 +204,8 @@ void tensor_load(uint32_t destination, const void* pointer, uint32_t barrier_add
     Block& counter = pair ? *cluster.blocks[(rank_of & ~size_t{1}) | (static_cast<size_t>(counted.block->rank) & 1u)]
                      : mask == 0 ? *counted.block
                                  : home;
-    if (!pair && &counter != &home) fail(Detector::kBarrier, "a tensor copy counts at a barrier of another block", place);
+    if (!pair && &counter != &home)
+      fail(Detector::kBarrier, "a tensor copy counts at a barrier of another block", place);
     if (pair && mask == 0 && &counter != counted.block) {
       fail(Detector::kBarrier, "a tensor copy counts at a barrier outside of its pair", place);
     }
@@ -235,7 +252,8 @@ void tensor_prefetch(const void* pointer, TensorCoordinates at, int rank, Place 
 }
 
 void map_prefetch(const void* pointer, Place place) {
-  if (reinterpret_cast<uintptr_t>(pointer) % 64 != 0) fail(Detector::kAlignment, "a tensor map is not on 64 bytes", place);
+  if (reinterpret_cast<uintptr_t>(pointer) % 64 != 0)
+    fail(Detector::kAlignment, "a tensor map is not on 64 bytes", place);
 }
 
 }  // namespace tilewright::emulator

@@ -72,8 +72,8 @@ void tilewright_emulator_mark(void* begin, int64_t bytes, int set, int clear) {
   global_memory().mark(begin, static_cast<size_t>(bytes), static_cast<uint8_t>(set), static_cast<uint8_t>(clear));
 }
 
-void tilewright_emulator_device(int multiprocessors, int shared_optin, int shared_oversized, int resident_clusters, int occupancy,
-                                int major, int minor) {
+void tilewright_emulator_device(int multiprocessors, int shared_optin, int shared_oversized, int resident_clusters,
+                                int occupancy, int major, int minor) {
   world().device = {multiprocessors, shared_optin, shared_oversized, resident_clusters, occupancy, major, minor};
 }
 

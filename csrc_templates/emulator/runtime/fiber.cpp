@@ -115,7 +115,8 @@ void StackPool::release() {
 void StackPool::reserve(size_t count) {
   if (count <= count_) return;
   release();
-  void* mapped = mmap(nullptr, count * kPitch, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* mapped =
+      mmap(nullptr, count * kPitch, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) {
     std::fprintf(stderr, "emulator: no address space for %zu stacks\n", count);
     std::abort();

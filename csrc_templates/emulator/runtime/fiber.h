@@ -22,7 +22,8 @@ class StackPool {
   static constexpr size_t kStackBytes = 128 * 1024;
   ~StackPool() { release(); }
   void release();
-  // The lowest byte of stack `index`; the mapping grows as needed, which moves no stack in use when called before a run.
+  // The lowest byte of stack `index`; the mapping grows as needed, which moves no stack in use when called before a
+  // run.
   void reserve(size_t count);
   void* stack(size_t index) const { return base_ + index * kPitch + kGuard; }
   // Whether `address` lies in a guard page: a stack that ran over.

@@ -32,10 +32,13 @@ struct ByteTables {
       e5m2[i] = half_value(static_cast<uint16_t>(i << 8));
       const int exponent = i >> 3 & 15, mantissa = i & 7;
       const float magnitude = (i & 0x7f) == 0x7f ? float_of_bits(0x7fc00000u)
-                              : exponent == 0    ? mantissa * 0x1p-9f
-                                                 : (8 + mantissa) * float_of_bits(static_cast<uint32_t>(exponent - 10 + 127) << 23);
+                              : exponent == 0
+                                  ? mantissa * 0x1p-9f
+                                  : (8 + mantissa) * float_of_bits(static_cast<uint32_t>(exponent - 10 + 127) << 23);
       e4m3[i] = i & 0x80 ? -magnitude : magnitude;
-      ue8m0[i] = i == 255 ? float_of_bits(0x7fc00000u) : i == 0 ? 0x1p-127f : float_of_bits(static_cast<uint32_t>(i) << 23);
+      ue8m0[i] = i == 255 ? float_of_bits(0x7fc00000u)
+                 : i == 0 ? 0x1p-127f
+                          : float_of_bits(static_cast<uint32_t>(i) << 23);
     }
     constexpr float kMagnitudes[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
     for (int i = 0; i < 16; ++i) e2m1[i] = i & 8 ? -kMagnitudes[i & 7] : kMagnitudes[i & 7];

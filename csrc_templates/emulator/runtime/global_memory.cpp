@@ -76,10 +76,12 @@ void GlobalMemory::report(const void* pointer, size_t bytes, bool write, Place p
     const uint8_t state = first + i < kBytes ? states_[first + i] : 0;
     const uint8_t* at = base_ + first + i;
     if (!(state & kAllocated)) {
-      fail(Detector::kBounds, format("%s of %zu bytes outside of %s", write ? "write" : "read", bytes, name(at).c_str()), place, address);
+      fail(Detector::kBounds,
+           format("%s of %zu bytes outside of %s", write ? "write" : "read", bytes, name(at).c_str()), place, address);
     }
     if (state & kPadding) {
-      fail(Detector::kPadding, format("padding is %s: %s", write ? "written" : "read as data", name(at).c_str()), place, address);
+      fail(Detector::kPadding, format("padding is %s: %s", write ? "written" : "read as data", name(at).c_str()), place,
+           address);
     }
     if (write && !(state & kWritable)) {
       fail(Detector::kBounds, format("write to read-only %s", name(at).c_str()), place, address);
@@ -95,7 +97,8 @@ void GlobalMemory::report(const void* pointer, size_t bytes, bool write, Place p
 }
 
 void GlobalMemory::check_read(const void* source, size_t bytes, Place place, void* address) {
-  if (!holds(source)) fail(Detector::kBounds, format("read of %zu bytes at %p, no device memory", bytes, source), place, address);
+  if (!holds(source))
+    fail(Detector::kBounds, format("read of %zu bytes at %p, no device memory", bytes, source), place, address);
   const uint8_t* state = states_ + (static_cast<const uint8_t*>(source) - base_);
   const bool waited = !world().on_lane() || world().lane().dependencies_met || !world().launch().dependent;
   for (size_t i = 0; i < bytes; ++i) {
@@ -107,7 +110,8 @@ void GlobalMemory::check_read(const void* source, size_t bytes, Place place, voi
 }
 
 void GlobalMemory::check_write(void* target, size_t bytes, Place place, void* address) {
-  if (!holds(target)) fail(Detector::kBounds, format("write of %zu bytes at %p, no device memory", bytes, target), place, address);
+  if (!holds(target))
+    fail(Detector::kBounds, format("write of %zu bytes at %p, no device memory", bytes, target), place, address);
   uint8_t* state = states_ + (static_cast<const uint8_t*>(target) - base_);
   const bool waited = !world().on_lane() || world().lane().dependencies_met || !world().launch().dependent;
   for (size_t i = 0; i < bytes; ++i) {

@@ -1,4 +1,5 @@
-// Ordinary loads and stores of the kernel. Its translation unit is compiled with -fsanitize=thread, whose calls end here:
+// Ordinary loads and stores of the kernel. Its translation unit is compiled with -fsanitize=thread, whose calls end
+// here:
 // accesses to shared and device memory are checked, everything else (stacks, constants) passes.
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +15,8 @@ void check_registers(const Lane& lane, const char* at, size_t bytes, bool write,
     if (at >= use.end || at + bytes <= use.begin) continue;
     if (write) lane.warp->wgmma_fenced = false;
     if ((write || use.writes) && use.tick > lane.warp->wgmma_known) {
-      fail(Detector::kRegisters, format("registers of a wgmma are %s before it has been waited for", write ? "written" : "read"), {},
-           caller);
+      fail(Detector::kRegisters,
+           format("registers of a wgmma are %s before it has been waited for", write ? "written" : "read"), {}, caller);
     }
   }
 }
@@ -24,7 +25,8 @@ void access(const void* pointer, size_t bytes, bool write, void* caller) {
   World& all = world();
   if (!all.on_lane()) return;
   const Lane& lane = all.lane();
-  if (static_cast<size_t>(static_cast<const char*>(pointer) - static_cast<const char*>(lane.stack)) < StackPool::kStackBytes) {
+  if (static_cast<size_t>(static_cast<const char*>(pointer) - static_cast<const char*>(lane.stack)) <
+      StackPool::kStackBytes) {
     if (!lane.registers.empty()) check_registers(lane, static_cast<const char*>(pointer), bytes, write, caller);
     return;
   }
@@ -83,8 +85,12 @@ void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
-void __tsan_read_range(void* at, size_t bytes) { tilewright::emulator::access(at, bytes, false, __builtin_return_address(0)); }
-void __tsan_write_range(void* at, size_t bytes) { tilewright::emulator::access(at, bytes, true, __builtin_return_address(0)); }
+void __tsan_read_range(void* at, size_t bytes) {
+  tilewright::emulator::access(at, bytes, false, __builtin_return_address(0));
+}
+void __tsan_write_range(void* at, size_t bytes) {
+  tilewright::emulator::access(at, bytes, true, __builtin_return_address(0));
+}
 
 // Atomics of launchers (one thread runs at a time).
 uint32_t __tsan_atomic32_load(const volatile uint32_t* at, int) { return *at; }

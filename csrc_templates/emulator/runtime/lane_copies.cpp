@@ -14,7 +14,12 @@ namespace {
 class LaneCopy : public Operation {
  public:
   LaneCopy(Lane& lane, uint32_t offset, const void* source, uint32_t bytes, uint32_t valid, Tick tick, Place place)
-      : Operation(lane.warp->block->cluster, place), lane_(lane), offset_(offset), source_(source), bytes_(bytes), valid_(valid),
+      : Operation(lane.warp->block->cluster, place),
+        lane_(lane),
+        offset_(offset),
+        source_(source),
+        bytes_(bytes),
+        valid_(valid),
         tick_(tick) {
     ++cluster->in_flight;
   }
@@ -66,7 +71,11 @@ class CopiesArrival : public Operation {
 class RemoteStore : public Operation {
  public:
   RemoteStore(Warp& warp, SharedPlace target, Barrier& barrier, const void* value, uint32_t bytes, Place place)
-      : Operation(warp.block->cluster, place), target_(target), barrier_(barrier), bytes_(bytes), known_(snapshot(warp)) {
+      : Operation(warp.block->cluster, place),
+        target_(target),
+        barrier_(barrier),
+        bytes_(bytes),
+        known_(snapshot(warp)) {
     std::memcpy(value_, value, bytes);
   }
   void run() override {
@@ -90,7 +99,8 @@ class RemoteStore : public Operation {
 
 void copy_async(uint32_t destination, const void* source, uint32_t bytes, uint32_t valid, Place place) {
   const SharedPlace at = locate(block(), destination, bytes, bytes, place);
-  if (valid > bytes) fail(Detector::kAlignment, format("cp.async of %u bytes with %u from memory", bytes, valid), place);
+  if (valid > bytes)
+    fail(Detector::kAlignment, format("cp.async of %u bytes with %u from memory", bytes, valid), place);
   if (valid > 0) {
     if (reinterpret_cast<uintptr_t>(source) % bytes != 0) {
       fail(Detector::kAlignment, format("cp.async of %u bytes from %p", bytes, source), place);
@@ -143,7 +153,8 @@ void store_async(uint32_t address, uint32_t barrier_address, const void* value, 
   Warp& warp = *world().lane().warp;
   const SharedPlace target = locate(block(), address, bytes, bytes, place);
   const SharedPlace barrier_place = locate(block(), barrier_address, 8, 8, place);
-  if (barrier_place.block != target.block) fail(Detector::kBarrier, "st.async counts at a barrier of another block", place);
+  if (barrier_place.block != target.block)
+    fail(Detector::kBarrier, "st.async counts at a barrier of another block", place);
   Barrier& barrier = barrier_at(barrier_address, place);
   expect_operation(barrier, place);
   target.block->shadow.launch(target.offset, bytes, asynchronous(warp.store_agent, ++warp.store_tick, place));

@@ -42,12 +42,14 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* function, std::
     if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization) {
       work.dependent = attribute.val.programmaticStreamSerializationAllowed != 0;
     }
-    if (attribute.id == cudaLaunchAttributeSharedMemoryMode) limit.oversized |= attribute.val.sharedMemoryMode != cudaSharedMemoryModeDefault;
+    if (attribute.id == cudaLaunchAttributeSharedMemoryMode)
+      limit.oversized |= attribute.val.sharedMemoryMode != cudaSharedMemoryModeDefault;
   }
   const unsigned threads = work.block.x * work.block.y * work.block.z;
   if (threads == 0 || threads > 1024 || work.cluster == 0 || work.cluster > 16) return cudaErrorInvalidConfiguration;
   if (work.grid.x == 0 || work.grid.x % work.cluster != 0) return cudaErrorInvalidConfiguration;
-  const int most = limit.oversized && all.device.shared_oversized > 0 ? all.device.shared_oversized : limit.dynamic_bytes;
+  const int most =
+      limit.oversized && all.device.shared_oversized > 0 ? all.device.shared_oversized : limit.dynamic_bytes;
   if (static_cast<int>(work.shared_bytes) > most) return cudaErrorInvalidValue;
   return all.run(work) ? cudaSuccess : cudaErrorLaunchFailure;
 }
@@ -84,7 +86,8 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
       limits()[function].dynamic_bytes = value;
       return cudaSuccess;
     case cudaFuncAttributeSharedMemoryMode:
-      if (device.shared_oversized == 0 && value == cudaSharedMemoryModeAllowOversizedSharedMemory) return cudaErrorInvalidValue;
+      if (device.shared_oversized == 0 && value == cudaSharedMemoryModeAllowOversizedSharedMemory)
+        return cudaErrorInvalidValue;
       limits()[function].oversized = value != cudaSharedMemoryModeDefault;
       return cudaSuccess;
     case cudaFuncAttributePreferredSharedMemoryCarveout:

@@ -14,10 +14,13 @@ TensorOperand TensorOperand::decode(uint64_t bits, bool wide, bool may_go_on, Pl
     case 2: d.pattern = 128; break;
     case 4: d.pattern = 64; break;
     case 6: d.pattern = 32; break;
-    default: fail(Detector::kDescriptor, format("swizzle %d of a shared-memory descriptor", static_cast<int>(bits >> 61)), place);
+    default:
+      fail(Detector::kDescriptor, format("swizzle %d of a shared-memory descriptor", static_cast<int>(bits >> 61)),
+           place);
   }
   uint64_t reserved = uint64_t{3} << 30 | uint64_t{0xff} << 53 | (wide ? uint64_t{1} << 15 : uint64_t{3} << 14);
-  if ((bits & reserved) != 0) fail(Detector::kDescriptor, format("shared-memory descriptor 0x%016lx sets reserved bits", bits), place);
+  if ((bits & reserved) != 0)
+    fail(Detector::kDescriptor, format("shared-memory descriptor 0x%016lx sets reserved bits", bits), place);
   if ((bits >> 46 & 7) != 1) fail(Detector::kDescriptor, "a shared-memory descriptor of tcgen05 has version 1", place);
   if (d.onward && !may_go_on) fail(Detector::kDescriptor, "only 48-byte steps of sm_103 go on in another tile", place);
   if (d.stride == 0) fail(Detector::kDescriptor, "no stride between groups of 8 rows", place);
@@ -25,8 +28,11 @@ TensorOperand TensorOperand::decode(uint64_t bits, bool wide, bool may_go_on, Pl
     const uint32_t row = d.start - d.start % static_cast<uint32_t>(d.pattern);
     const uint32_t repeat = 8u * static_cast<uint32_t>(d.pattern);
     if (row % repeat != (bits >> 49 & 7) * 128 || d.stride % repeat != 0) {
-      fail(Detector::kDescriptor, format("an operand under the %d-byte swizzle starts at 0x%x with a stride of %u: its groups of 8 rows "
-                                         "do not start where the pattern repeats", d.pattern, d.start, d.stride), place);
+      fail(Detector::kDescriptor,
+           format("an operand under the %d-byte swizzle starts at 0x%x with a stride of %u: its groups of 8 rows "
+                  "do not start where the pattern repeats",
+                  d.pattern, d.start, d.stride),
+           place);
     }
   }
   return d;
@@ -35,7 +41,8 @@ TensorOperand TensorOperand::decode(uint64_t bits, bool wide, bool may_go_on, Pl
 namespace {
 
 void check_shape(const TensorInstruction& i, Place place) {
-  if (i.m != 256) fail(Detector::kDescriptor, format("a pair multiplies 256 rows, the instruction says %d", i.m), place);
+  if (i.m != 256)
+    fail(Detector::kDescriptor, format("a pair multiplies 256 rows, the instruction says %d", i.m), place);
   if (i.n < 32 || i.n > 256 || i.n % 32 != 0) fail(Detector::kDescriptor, format("N is %d", i.n), place);
 }
 
@@ -49,7 +56,8 @@ TensorInstruction TensorInstruction::decode_fp8(uint32_t bits, int minor, Place 
   i.b_e5m2 = (bits >> 10 & 7) == 1;
   i.k_bytes = bits >> 29 & 1 ? 64 : 32;
   if ((bits >> 4 & 3) != 1) fail(Detector::kDescriptor, "accumulators other than fp32", place);
-  if ((bits >> 7 & 7) > 1 || (bits >> 10 & 7) > 1) fail(Detector::kDescriptor, "formats other than e4m3 and e5m2", place);
+  if ((bits >> 7 & 7) > 1 || (bits >> 10 & 7) > 1)
+    fail(Detector::kDescriptor, "formats other than e4m3 and e5m2", place);
   if ((bits & (0xfu | 1u << 6 | 0xfu << 13 | 1u << 23 | 3u << 30)) != 0) {
     fail(Detector::kDescriptor, format("instruction descriptor 0x%08x sets bits that should be zero", bits), place);
   }
@@ -75,7 +83,8 @@ TensorInstruction TensorInstruction::decode_fp4(uint32_t bits, int minor, Place 
   if ((k_dim == 1 && minor != 3) || (k_dim == 2 && minor != 7)) {
     fail(Detector::kDescriptor, format("%d bytes of K an fp4 instruction are not of this arch", i.k_bytes), place);
   }
-  if (k_dim != 1 && (i.scale_byte_a != 0 || i.scale_byte_b != 0)) fail(Detector::kDescriptor, "a first scale byte with whole words of scales", place);
+  if (k_dim != 1 && (i.scale_byte_a != 0 || i.scale_byte_b != 0))
+    fail(Detector::kDescriptor, "a first scale byte with whole words of scales", place);
   check_shape(i, place);
   return i;
 }

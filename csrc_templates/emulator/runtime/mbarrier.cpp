@@ -7,7 +7,8 @@ namespace tilewright::emulator {
 Barrier& barrier_in(Block& block, uint32_t offset, Place place) {
   const auto found = block.barriers.find(offset);
   if (found == block.barriers.end()) {
-    fail(Detector::kBarrier, format("no barrier has been initialised at shared offset 0x%x of rank %d", offset, block.rank), place);
+    fail(Detector::kBarrier,
+         format("no barrier has been initialised at shared offset 0x%x of rank %d", offset, block.rank), place);
   }
   return *found->second;
 }
@@ -17,8 +18,10 @@ Barrier& barrier_at(uint32_t address, Place place) {
   Barrier& barrier = barrier_in(*at.block, at.offset, place);
   Warp& warp = *world().lane().warp;
   if (barrier.maker != &warp && warp.known.order.at(barrier.maker->agent) < barrier.tick) {
-    fail(Detector::kBarrier, format("barrier 0x%x of rank %d is used without being ordered after its initialisation by warp %d",
-                                    at.offset, at.block->rank, barrier.maker->index), place);
+    fail(Detector::kBarrier,
+         format("barrier 0x%x of rank %d is used without being ordered after its initialisation by warp %d", at.offset,
+                at.block->rank, barrier.maker->index),
+         place);
   }
   return barrier;
 }
@@ -28,14 +31,18 @@ namespace {
 void finish_phase(Barrier& barrier, Place place) {
   if (barrier.pending != 0 || barrier.bytes != 0) return;
   if (barrier.on_the_way != 0) {
-    fail(Detector::kBarrier, format("phase %lu of barrier 0x%x of rank %d ends while %d copies that count at it are on their way: "
-                                    "it was told of too few bytes", barrier.phase, barrier.offset, barrier.block->rank,
-                                    barrier.on_the_way), place);
+    fail(Detector::kBarrier,
+         format("phase %lu of barrier 0x%x of rank %d ends while %d copies that count at it are on their way: "
+                "it was told of too few bytes",
+                barrier.phase, barrier.offset, barrier.block->rank, barrier.on_the_way),
+         place);
   }
   if (barrier.unseen != 0) {
-    fail(Detector::kBarrier, format("phase %lu of barrier 0x%x of rank %d ends before %d threads have seen the end of the phase "
-                                    "before: they may miss it", barrier.phase, barrier.offset, barrier.block->rank,
-                                    barrier.unseen), place);
+    fail(Detector::kBarrier,
+         format("phase %lu of barrier 0x%x of rank %d ends before %d threads have seen the end of the phase "
+                "before: they may miss it",
+                barrier.phase, barrier.offset, barrier.block->rank, barrier.unseen),
+         place);
   }
   ++barrier.phase;
   barrier.pending = barrier.expected;
@@ -54,8 +61,10 @@ bool passed(const Barrier& barrier, uint32_t parity) { return (barrier.phase & 1
 
 void arrive(Barrier& barrier, uint32_t count, const Knowledge& known, Place place) {
   if (barrier.pending < count) {
-    fail(Detector::kBarrier, format("barrier 0x%x of rank %d counts %u arrivals a phase; this is one more", barrier.offset,
-                                    barrier.block->rank, barrier.expected), place);
+    fail(Detector::kBarrier,
+         format("barrier 0x%x of rank %d counts %u arrivals a phase; this is one more", barrier.offset,
+                barrier.block->rank, barrier.expected),
+         place);
   }
   barrier.pending -= count;
   barrier.gathering.join(known);
@@ -74,16 +83,21 @@ void complete_bytes(Barrier& barrier, int64_t bytes, Place place) {
   --barrier.on_the_way;
   barrier.bytes -= bytes;
   if (barrier.bytes < 0 && barrier.pending == 0) {
-    fail(Detector::kBarrier, format("%ld more bytes arrive at barrier 0x%x of rank %d than its phase %lu was told of",
-                                    static_cast<long>(-barrier.bytes), barrier.offset, barrier.block->rank, barrier.phase), place);
+    fail(Detector::kBarrier,
+         format("%ld more bytes arrive at barrier 0x%x of rank %d than its phase %lu was told of",
+                static_cast<long>(-barrier.bytes), barrier.offset, barrier.block->rank, barrier.phase),
+         place);
   }
   finish_phase(barrier, place);
 }
 
 void expect_operation(Barrier& barrier, Place place) {
   if (!barrier.fenced) {
-    fail(Detector::kProxyFence, format("barrier 0x%x of rank %d is used by the asynchronous proxy, but no fence followed its "
-                                       "initialisation", barrier.offset, barrier.block->rank), place);
+    fail(Detector::kProxyFence,
+         format("barrier 0x%x of rank %d is used by the asynchronous proxy, but no fence followed its "
+                "initialisation",
+                barrier.offset, barrier.block->rank),
+         place);
   }
   ++barrier.on_the_way;
 }
@@ -91,7 +105,8 @@ void expect_operation(Barrier& barrier, Place place) {
 void mbarrier_init(uint32_t address, uint32_t count, Place place) {
   const SharedPlace at = locate(block(), address, 8, 8, place);
   if (at.block != &block()) fail(Detector::kBarrier, "a barrier of another block cannot be initialised", place);
-  if (count == 0 || count >= 1u << 20) fail(Detector::kBarrier, format("a barrier cannot count %u arrivals", count), place);
+  if (count == 0 || count >= 1u << 20)
+    fail(Detector::kBarrier, format("a barrier cannot count %u arrivals", count), place);
   if (at.block->barriers.count(at.offset) != 0) {
     fail(Detector::kBarrier, format("the barrier at 0x%x is initialised a second time", at.offset), place);
   }
@@ -104,7 +119,8 @@ void mbarrier_init(uint32_t address, uint32_t count, Place place) {
   barrier->expected = count;
   barrier->pending = count;
   barrier->maker = &warp;
-  barrier->agent = at.block->cluster->new_agent(format("a copy that arrived at barrier 0x%x of rank %d", at.offset, at.block->rank));
+  barrier->agent =
+      at.block->cluster->new_agent(format("a copy that arrived at barrier 0x%x of rank %d", at.offset, at.block->rank));
   barrier->tick = warp.tick;
   at.block->barriers[at.offset] = std::move(barrier);
   world().point();
@@ -138,7 +154,8 @@ void mbarrier_arrive(uint32_t address, uint32_t count, Place place) {
 
 void mbarrier_expect(uint32_t address, uint32_t bytes, Place place) {
   Barrier& barrier = barrier_at(address, place);
-  if (barrier.pending == 0) fail(Detector::kBarrier, "bytes are announced to a phase that no longer waits for arrivals", place);
+  if (barrier.pending == 0)
+    fail(Detector::kBarrier, "bytes are announced to a phase that no longer waits for arrivals", place);
   expect_bytes(barrier, bytes);
   world().point();
 }

@@ -7,8 +7,8 @@ namespace tilewright::emulator {
 
 constexpr uint32_t kFullMask = 0xffffffffu;
 
-// Every lane of `mask` calls this with the same name; the last to come runs `action(slots)`, where slots[lane] is what that
-// lane gave, and all go on.
+// Every lane of `mask` calls this with the same name; the last to come runs `action(slots)`, where slots[lane] is what
+// that lane gave, and all go on.
 template <class Action>
 void meet(const char* name, uint32_t mask, void* own, Place place, Action action) {
   World& all = world();

@@ -50,8 +50,8 @@ struct TensorCoordinates {
   int at[5];
 };
 // mask 0: the issuing block's memory at `destination`; else the same offset in every block of the mask.
-// `pair` (cta_group::2): the bytes count at the same barrier offset in the block of the target's pair whose rank is odd or
-// even as that of the block `barrier` lies in.
+// `pair` (cta_group::2): the bytes count at the same barrier offset in the block of the target's pair whose rank is odd
+// or even as that of the block `barrier` lies in.
 void tensor_load(uint32_t destination, const void* map, uint32_t barrier, TensorCoordinates at, int rank, uint32_t mask,
                  bool pair, Place place);
 void tensor_store(const void* map, uint32_t source, TensorCoordinates at, int rank, Place place);
@@ -75,8 +75,8 @@ enum class Format : int { kF16, kBf16, kE4m3, kE5m2, kE2m1 };
 // acc[16 x 8] += a[16 x k] b[8 x k]^T; k is what four registers of a hold.
 void warp_mma(float* acc, const uint32_t* a, uint32_t b0, uint32_t b1, Format a_format, Format b_format, Place place);
 // As warp_mma with e2m1 operands of k 64 (four ue4m3 scales of 16) or fp8 operands of k 32 (one ue8m0 scale).
-void warp_mma_scaled(float* acc, const uint32_t* a, uint32_t b0, uint32_t b1, Format format, uint32_t scale_a, int byte_a,
-                     int thread_a, uint32_t scale_b, int byte_b, int thread_b, Place place);
+void warp_mma_scaled(float* acc, const uint32_t* a, uint32_t b0, uint32_t b1, Format format, uint32_t scale_a,
+                     int byte_a, int thread_a, uint32_t scale_b, int byte_b, int thread_b, Place place);
 
 // Warpgroup multiplication.
 void wgmma_fence(Place place);
@@ -99,8 +99,8 @@ struct TensorScales {
   bool used;
   uint32_t a, b;
 };
-void tensor_multiply(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction, TensorScales scales, bool accumulate, CollectorUse use,
-                     Place place);
+void tensor_multiply(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction, TensorScales scales, bool accumulate,
+                     CollectorUse use, Place place);
 // Mask 0: the barrier itself. `a_read`: once A has been read.
 void tensor_commit(uint32_t barrier, uint32_t mask, bool wide_mask, bool a_read, Place place);
 

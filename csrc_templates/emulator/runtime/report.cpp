@@ -69,8 +69,9 @@ std::string quoted(const std::string& text) {
 
 std::string to_json(const Finding& finding) {
   return format("{\"detector\": %s, \"message\": %s, \"agent\": %s, \"place\": %s, \"address\": %lu}",
-                quoted(name_of(finding.detector)).c_str(), quoted(finding.message).c_str(), quoted(finding.agent).c_str(),
-                quoted(describe(finding.place)).c_str(), reinterpret_cast<unsigned long>(finding.address));
+                quoted(name_of(finding.detector)).c_str(), quoted(finding.message).c_str(),
+                quoted(finding.agent).c_str(), quoted(describe(finding.place)).c_str(),
+                reinterpret_cast<unsigned long>(finding.address));
 }
 
 }  // namespace tilewright::emulator

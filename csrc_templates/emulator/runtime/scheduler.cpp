@@ -50,7 +50,8 @@ bool World::run(const Launch& launch) {
   const int64_t blocks = int64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
   total_clusters_ = blocks / launch.cluster;
   next_cluster_ = 0;
-  const int resident = std::max(1, std::min<int>(device.resident_clusters, kSharedSlots / static_cast<int>(launch.cluster)));
+  const int resident =
+      std::max(1, std::min<int>(device.resident_clusters, kSharedSlots / static_cast<int>(launch.cluster)));
   free_slots_.clear();
   for (int slot = resident; slot-- > 0;) free_slots_.push_back(slot);
   stacks_.reserve(static_cast<size_t>(resident) * launch.cluster * threads);
@@ -94,7 +95,8 @@ void World::start_cluster(int64_t index, int slot) {
     block->rank = static_cast<int>(rank);
     block->slot = slot * static_cast<int>(launch.cluster) + static_cast<int>(rank);
     const int64_t linear = index * launch.cluster + rank;
-    block->index = {static_cast<unsigned>(linear % launch.grid.x), static_cast<unsigned>(linear / launch.grid.x % launch.grid.y),
+    block->index = {static_cast<unsigned>(linear % launch.grid.x),
+                    static_cast<unsigned>(linear / launch.grid.x % launch.grid.y),
                     static_cast<unsigned>(linear / launch.grid.x / launch.grid.y)};
     block->shared = shared_arena() + block->slot * kSharedStride;
     block->static_end = 1024;  // the system keeps the first KiB
@@ -127,7 +129,8 @@ void World::start_cluster(int64_t index, int slot) {
         lane.index = static_cast<int>(l);
         lane.thread = 32 * w + lane.index;
         const auto t = static_cast<unsigned>(lane.thread);
-        lane.thread_index = {t % launch.block.x, t / launch.block.x % launch.block.y, t / launch.block.x / launch.block.y};
+        lane.thread_index = {t % launch.block.x, t / launch.block.x % launch.block.y,
+                             t / launch.block.x / launch.block.y};
         void* stack = stacks_.stack(static_cast<size_t>(block->slot) * threads + lane.thread);
         lane.stack = stack;
         lane.point = make_fiber(stack, StackPool::kStackBytes, &lane_entry, nullptr);
@@ -178,8 +181,9 @@ void World::retire_cluster(size_t place) {
   free_slots_.push_back(cluster->blocks[0]->slot / static_cast<int>(launch_->cluster));
   const auto belongs = [&](const Warp* warp) { return warp->block->cluster == cluster.get(); };
   ready_.erase(std::remove_if(ready_.begin(), ready_.end(), belongs), ready_.end());
-  copying_.erase(std::remove_if(copying_.begin(), copying_.end(), [&](const Lane* lane) { return belongs(lane->warp); }),
-                 copying_.end());
+  copying_.erase(
+      std::remove_if(copying_.begin(), copying_.end(), [&](const Lane* lane) { return belongs(lane->warp); }),
+      copying_.end());
   start_clusters();
 }
 
@@ -261,9 +265,12 @@ std::string describe_wait(const Lane& lane) {
   std::string text = wait.what;
   if (wait.barrier != nullptr) {
     const Barrier& barrier = *wait.barrier;
-    text += format(" on barrier 0x%x of rank %d, parity %u: in phase %lu, %ld of %u arrivals missing", barrier.offset,
-                   barrier.block->rank, wait.parity, barrier.phase, static_cast<long>(barrier.pending), barrier.expected);
-    if (barrier.bytes != 0) text += format(", %ld bytes %s", static_cast<long>(std::abs(barrier.bytes)), barrier.bytes > 0 ? "missing" : "too many");
+    text +=
+        format(" on barrier 0x%x of rank %d, parity %u: in phase %lu, %ld of %u arrivals missing", barrier.offset,
+               barrier.block->rank, wait.parity, barrier.phase, static_cast<long>(barrier.pending), barrier.expected);
+    if (barrier.bytes != 0)
+      text += format(", %ld bytes %s", static_cast<long>(std::abs(barrier.bytes)),
+                     barrier.bytes > 0 ? "missing" : "too many");
   } else if (wait.count != 0) {
     text += format(" %d: %d of %d threads there", wait.id, lane.warp->block->named[wait.id & 15].arrived, wait.count);
   }
@@ -282,7 +289,8 @@ void World::report_deadlock() {
           if (lane.state == Lane::State::kWaiting) ++waits[describe_wait(lane)];
         }
         for (const auto& [what, lanes] : waits) {
-          text += format("\n  block %u (rank %d) warp %d, %d lanes: %s", block->index.x, block->rank, warp.index, lanes, what.c_str());
+          text += format("\n  block %u (rank %d) warp %d, %d lanes: %s", block->index.x, block->rank, warp.index, lanes,
+                         what.c_str());
         }
       }
     }

@@ -59,11 +59,12 @@ void Shadow::check_states(uint32_t offset, uint32_t bytes, const Access& access,
     if (state == kEmpty && may_read_anything(access.place)) continue;
     if (state == kEmpty) report(Detector::kUninitialised, "read of what nobody wrote", i, access, {}, 0, true);
     if (state == kBarrierObject) {
-      report(Detector::kBarrier, reads ? "ordinary read of a barrier" : "write over a barrier in use", i, access, cell.write,
-             cell.write_line, true);
+      report(Detector::kBarrier, reads ? "ordinary read of a barrier" : "write over a barrier in use", i, access,
+             cell.write, cell.write_line, true);
     }
-    report(Detector::kInFlight, reads ? "read of bytes that are still on their way" : "write over bytes that are still on their way",
-           i, access, cell.write, cell.write_line, true);
+    report(Detector::kInFlight,
+           reads ? "read of bytes that are still on their way" : "write over bytes that are still on their way", i,
+           access, cell.write, cell.write_line, true);
   }
 }
 
@@ -99,12 +100,13 @@ void Shadow::read(uint32_t offset, uint32_t bytes, const Access& access) {
     Cell& cell = cells_[word];
     const uint8_t mask = mask_of(word, offset, bytes);
     if (!ordered(cell.write, mask, access)) {
-      report(Detector::kRace, "read that is not ordered after a write", word * 4, access, cell.write, cell.write_line, true);
+      report(Detector::kRace, "read that is not ordered after a write", word * 4, access, cell.write, cell.write_line,
+             true);
     }
     if (access.async_proxy && !cell.write.async_proxy && cell.write.tick != 0 && (cell.write.mask & mask) != 0 &&
         access.known->proxy.at(cell.write.agent) < cell.write.tick) {
-      report(Detector::kProxyFence, "the asynchronous proxy reads an ordinary write without fence.proxy.async between", word * 4,
-             access, cell.write, cell.write_line, true);
+      report(Detector::kProxyFence, "the asynchronous proxy reads an ordinary write without fence.proxy.async between",
+             word * 4, access, cell.write, cell.write_line, true);
     }
     note_read(cell, mask, access);
     cell.read_line = line;
@@ -122,13 +124,14 @@ void Shadow::check_write(uint32_t offset, uint32_t bytes, const Access& access) 
       }
     }
     if (!ordered(cell.write, mask, access)) {
-      report(Detector::kRace, "write that is not ordered after another write", word * 4, access, cell.write, cell.write_line,
-             true);
+      report(Detector::kRace, "write that is not ordered after another write", word * 4, access, cell.write,
+             cell.write_line, true);
     }
     if (access.async_proxy && !cell.write.async_proxy && cell.write.tick != 0 && (cell.write.mask & mask) != 0 &&
         access.known->proxy.at(cell.write.agent) < cell.write.tick) {
-      report(Detector::kProxyFence, "the asynchronous proxy overwrites an ordinary write without fence.proxy.async between",
-             word * 4, access, cell.write, cell.write_line, true);
+      report(Detector::kProxyFence,
+             "the asynchronous proxy overwrites an ordinary write without fence.proxy.async between", word * 4, access,
+             cell.write, cell.write_line, true);
     }
   }
 }

@@ -64,8 +64,8 @@ class Shadow {
   void check_states(uint32_t offset, uint32_t bytes, const Access& access, bool reads) const;
   void check_write(uint32_t offset, uint32_t bytes, const Access& access);
   void note_read(Cell& cell, uint8_t mask, const Access& access);
-  [[noreturn]] void report(Detector detector, const char* what, uint32_t offset, const Access& access, const Epoch& other,
-                           uint32_t line, bool other_wrote) const;
+  [[noreturn]] void report(Detector detector, const char* what, uint32_t offset, const Access& access,
+                           const Epoch& other, uint32_t line, bool other_wrote) const;
   uint32_t remember(Place place);
   std::string where(uint32_t offset) const;
 

@@ -9,7 +9,8 @@ namespace tilewright::emulator {
 uint32_t shared_address(const void* pointer, Place place) {
   Block& own = block();
   const auto offset = static_cast<size_t>(static_cast<const uint8_t*>(pointer) - own.shared);
-  if (offset >= kSharedStride) fail(Detector::kBounds, "the address of something that is not in the block's shared memory", place);
+  if (offset >= kSharedStride)
+    fail(Detector::kBounds, "the address of something that is not in the block's shared memory", place);
   return static_cast<uint32_t>(offset);
 }
 
@@ -56,7 +57,8 @@ void shared_store(uint32_t address, const void* value, uint32_t bytes, uint32_t 
 }
 
 uint32_t map_shared(uint32_t address, uint32_t rank, Place place) {
-  if (rank >= block().cluster->blocks.size()) fail(Detector::kBounds, format("mapa to rank %u of a cluster of %zu", rank, block().cluster->blocks.size()), place);
+  if (rank >= block().cluster->blocks.size())
+    fail(Detector::kBounds, format("mapa to rank %u of a cluster of %zu", rank, block().cluster->blocks.size()), place);
   return (address & 0xffffffu) | (rank + 1) << 24;
 }
 

@@ -15,7 +15,8 @@ void note_read(Block& home, const TensorOperand& operand, int rows, int k_bytes,
     for (int chunk = 0; chunk < k_bytes / 16; ++chunk) {
       const uint32_t offset = operand.at(row, chunk);
       if (offset < 1024 || offset + 16 > home.shared_bytes) {
-        fail(Detector::kBounds, format("a matrix instruction reads shared offset 0x%x, outside of the block's", offset), access.place);
+        fail(Detector::kBounds, format("a matrix instruction reads shared offset 0x%x, outside of the block's", offset),
+             access.place);
       }
       home.shadow.read(offset, 16, access);
     }
@@ -81,7 +82,8 @@ void note_tensor_accesses(const Work& work, const TensorEngine& engine, Tick tic
 }
 
 void use_collector(Work& work, TensorEngine& engine, uint64_t b, uint32_t instruction, Place place) {
-  if (work.use != CollectorUse::kNone && world().device.minor != 7) fail(Detector::kCollector, "keeping B is of sm_107", place);
+  if (work.use != CollectorUse::kNone && world().device.minor != 7)
+    fail(Detector::kCollector, "keeping B is of sm_107", place);
   if (work.use == CollectorUse::kLastUseB) {
     if (!engine.filled) fail(Detector::kCollector, "B is used from the collector, but nothing has filled it", place);
     if (engine.filled_descriptor != b || ((engine.filled_instruction ^ instruction) & 0x007e0000u) != 0) {
@@ -98,8 +100,8 @@ void use_collector(Work& work, TensorEngine& engine, uint64_t b, uint32_t instru
 
 }  // namespace
 
-void tensor_multiply(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction, TensorScales scales, bool accumulate, CollectorUse use,
-                     Place place) {
+void tensor_multiply(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction, TensorScales scales, bool accumulate,
+                     CollectorUse use, Place place) {
   auto work = std::make_shared<Work>();
   work->pair = leading_pair("tcgen05.mma", place);
   TensorEngine& engine = tensor_engine(block());
@@ -134,7 +136,8 @@ void tensor_multiply(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction, T
 
 void tensor_commit(uint32_t address, uint32_t mask, bool wide_mask, bool a_read, Place place) {
   const Pair pair = leading_pair("tcgen05.commit", place);
-  if ((a_read || wide_mask) && world().device.minor != 7) fail(Detector::kUnsupported, "this commit is of sm_107", place);
+  if ((a_read || wide_mask) && world().device.minor != 7)
+    fail(Detector::kUnsupported, "this commit is of sm_107", place);
   TensorEngine& engine = tensor_engine(block());
   Warp& warp = *world().lane().warp;
   const SharedPlace at = locate(block(), address, 8, 8, place);
@@ -143,10 +146,12 @@ void tensor_commit(uint32_t address, uint32_t mask, bool wide_mask, bool a_read,
   if (mask == 0) {
     barriers.push_back(&barrier_at(address, place));
   } else {
-    if (mask >> cluster.blocks.size() != 0) fail(Detector::kDescriptor, format("mask 0x%x names blocks outside of the cluster", mask), place);
+    if (mask >> cluster.blocks.size() != 0)
+      fail(Detector::kDescriptor, format("mask 0x%x names blocks outside of the cluster", mask), place);
     for (size_t rank = 0; rank < cluster.blocks.size(); ++rank) {
       if (!(mask >> rank & 1u)) continue;
-      if (cluster.blocks[rank]->live == 0) fail(Detector::kExited, format("a commit to rank %zu, which has ended", rank), place);
+      if (cluster.blocks[rank]->live == 0)
+        fail(Detector::kExited, format("a commit to rank %zu, which has ended", rank), place);
       barriers.push_back(&barrier_in(*cluster.blocks[rank], at.offset, place));
     }
   }

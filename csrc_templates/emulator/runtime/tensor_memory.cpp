@@ -14,8 +14,10 @@ TensorEngine& tensor_engine(Block& block) {
 
 std::array<Block*, 2> pair_of(Block& block, Place place) {
   auto& blocks = block.cluster->blocks;
-  if (world().device.major != 10 && world().device.major != 11) fail(Detector::kUnsupported, "this arch has no tcgen05", place);
-  if (blocks.size() % 2 != 0) fail(Detector::kTensorMemory, "cta_group::2 in a cluster of an odd number of blocks", place);
+  if (world().device.major != 10 && world().device.major != 11)
+    fail(Detector::kUnsupported, "this arch has no tcgen05", place);
+  if (blocks.size() % 2 != 0)
+    fail(Detector::kTensorMemory, "cta_group::2 in a cluster of an odd number of blocks", place);
   const size_t even = static_cast<size_t>(block.rank) & ~size_t{1};
   return {blocks[even].get(), blocks[even + 1].get()};
 }
@@ -42,7 +44,8 @@ void end_tensor_memory(Block& block) {
 
 void TensorMemory::check(uint32_t column, int columns, Place place) const {
   for (const Allocation& allocation : allocations) {
-    if (column >= allocation.base && column + static_cast<uint32_t>(columns) <= allocation.base + static_cast<uint32_t>(allocation.columns)) {
+    if (column >= allocation.base &&
+        column + static_cast<uint32_t>(columns) <= allocation.base + static_cast<uint32_t>(allocation.columns)) {
       return;
     }
   }
@@ -85,9 +88,11 @@ void check_columns(int columns, bool exclusive, Place place) {
   if (!exclusive && (!power || columns > 512)) {
     fail(Detector::kTensorMemory, format("%d columns: an allocation is a power of two from 32 to 512", columns), place);
   }
-  if (exclusive && world().device.minor != 7) fail(Detector::kTensorMemory, "exclusive tensor memory is of sm_107", place);
+  if (exclusive && world().device.minor != 7)
+    fail(Detector::kTensorMemory, "exclusive tensor memory is of sm_107", place);
   if (exclusive && (columns > kTensorColumns || columns % 32 != 0)) {
-    fail(Detector::kTensorMemory, format("%d columns: an exclusive allocation has at most %d", columns, kTensorColumns), place);
+    fail(Detector::kTensorMemory, format("%d columns: an exclusive allocation has at most %d", columns, kTensorColumns),
+         place);
   }
 }
 
@@ -102,11 +107,13 @@ void tensor_allocate(uint32_t destination, int columns, bool exclusive, Place pl
     int taken = 0;
     for (const auto& allocation : own.allocations) taken += allocation.columns;
     if (taken + columns > (exclusive ? kTensorColumns : 512) || (exclusive && taken != 0)) {
-      fail(Detector::kTensorMemory, format("%d columns while %d are taken: this waits for ever", columns, taken), place);
+      fail(Detector::kTensorMemory, format("%d columns while %d are taken: this waits for ever", columns, taken),
+           place);
     }
     // Nothing says where an allocation starts.
     uint32_t base = static_cast<uint32_t>(taken);
-    if (!exclusive && taken == 0 && columns < 512) base = world().random().below(static_cast<uint32_t>(512 / columns)) * static_cast<uint32_t>(columns);
+    if (!exclusive && taken == 0 && columns < 512)
+      base = world().random().below(static_cast<uint32_t>(512 / columns)) * static_cast<uint32_t>(columns);
     for (Block* each : pair) tensor_memory(*each).allocations.push_back({base, columns, exclusive});
     leave_pair();
   }
@@ -119,8 +126,10 @@ void tensor_allocate(uint32_t destination, int columns, bool exclusive, Place pl
 
 void tensor_relinquish(Place place) {
   pair_of(block(), place);
-  if (tensor_memory(block()).allocations.empty()) fail(Detector::kTensorMemory, "the permit is given up before anything is allocated", place);
-  meet("tcgen05.relinquish_alloc_permit", kFullMask, nullptr, place, [](void**) { tensor_memory(block()).relinquished = true; });
+  if (tensor_memory(block()).allocations.empty())
+    fail(Detector::kTensorMemory, "the permit is given up before anything is allocated", place);
+  meet("tcgen05.relinquish_alloc_permit", kFullMask, nullptr, place,
+       [](void**) { tensor_memory(block()).relinquished = true; });
 }
 
 void tensor_free(uint32_t address, int columns, bool exclusive, Place place) {
@@ -143,7 +152,8 @@ void tensor_free(uint32_t address, int columns, bool exclusive, Place place) {
       found = true;
       break;
     }
-    if (!found) fail(Detector::kTensorMemory, format("%d columns at 0x%x were not allocated so", columns, address), place);
+    if (!found)
+      fail(Detector::kTensorMemory, format("%d columns at 0x%x were not allocated so", columns, address), place);
   }
   leave_pair();
 }
@@ -156,12 +166,15 @@ void tensor_read(uint32_t* values, int columns, uint32_t address, Place place) {
   TensorMemory& memory = tensor_memory(block());
   const uint32_t first_lane = address >> 16, column = address & 0xffffu;
   if (first_lane != static_cast<uint32_t>(warp.index % 4 * 32)) {
-    fail(Detector::kTensorMemory, format("warp %d reaches the lanes from %d, not from %u", warp.index, warp.index % 4 * 32, first_lane), place);
+    fail(Detector::kTensorMemory,
+         format("warp %d reaches the lanes from %d, not from %u", warp.index, warp.index % 4 * 32, first_lane), place);
   }
   memory.check(column, columns, place);
   const Access access{warp.tensor_agent, warp.tensor_tick, &warp.tensor_known, false, place};
   const int quarter = warp.index % 4;
-  if (lane.index == 0) memory.shadow.read(TensorMemory::place_of(quarter, static_cast<int>(column)), static_cast<uint32_t>(columns) * 4, access);
+  if (lane.index == 0)
+    memory.shadow.read(TensorMemory::place_of(quarter, static_cast<int>(column)), static_cast<uint32_t>(columns) * 4,
+                       access);
   TensorMemory::PendingRead pending{values, {}, column};
   for (int i = 0; i < columns; ++i) {
     pending.values.push_back(memory.at(quarter * 32 + lane.index, static_cast<int>(column) + i));
@@ -182,7 +195,8 @@ void tensor_read_wait(Place place) {
     // The columns are in use until now.
     const Access access{warp.tensor_agent, warp.tensor_tick, &warp.tensor_known, false, place};
     if (lane.index == 0) {
-      memory.shadow.read(TensorMemory::place_of(warp.index % 4, static_cast<int>(read.column)), static_cast<uint32_t>(read.values.size()) * 4, access);
+      memory.shadow.read(TensorMemory::place_of(warp.index % 4, static_cast<int>(read.column)),
+                         static_cast<uint32_t>(read.values.size()) * 4, access);
     }
   }
   reads.clear();

@@ -29,7 +29,9 @@ struct TensorMemory {
   std::unordered_map<Lane*, std::vector<PendingRead>> reads;
 
   uint32_t& at(int lane, int column) { return data[static_cast<size_t>(column) * kTensorLanes + lane]; }
-  static uint32_t place_of(int quarter, int column) { return static_cast<uint32_t>(quarter * kTensorColumns + column) * 4; }
+  static uint32_t place_of(int quarter, int column) {
+    return static_cast<uint32_t>(quarter * kTensorColumns + column) * 4;
+  }
   // Ends the launch unless an allocation holds the columns.
   void check(uint32_t column, int columns, Place place) const;
 };

@@ -56,18 +56,21 @@ float scale_at(TensorMemory& memory, int lane, uint32_t column, int columns_per_
 
 class Multiply : public Operation {
  public:
-  Multiply(std::shared_ptr<Work> work, Place place) : Operation(work->pair[0]->cluster, place), work_(std::move(work)) {}
+  Multiply(std::shared_ptr<Work> work, Place place)
+      : Operation(work->pair[0]->cluster, place), work_(std::move(work)) {}
   void run() override {
     Work& work = *work_;
     TensorEngine& engine = tensor_engine(*work.pair[0]);
     world().drain(engine.copies, work.copies);
     world().drain(engine.reads, work.reads);
     for (int v = 0; v < 2; ++v) {
-      (*work.b_values)[v] = values_of(*work.pair[v], work.b, work.instruction.n / 2, work.instruction.k_bytes, work.b_kind);
+      (*work.b_values)[v] =
+          values_of(*work.pair[v], work.b, work.instruction.n / 2, work.instruction.k_bytes, work.b_kind);
     }
     if (work.use == CollectorUse::kFillB) *work.kept = *work.b_values;
     // The collector may have lost B; then it is read from shared memory again.
-    const Operand& b = work.use == CollectorUse::kLastUseB && world().random().below(4) != 0 ? work.kept : work.b_values;
+    const Operand& b =
+        work.use == CollectorUse::kLastUseB && world().random().below(4) != 0 ? work.kept : work.b_values;
     for (int v = 0; v < 2; ++v) multiply(v, *b);
   }
   const char* name() const override { return "matrix instruction"; }
@@ -98,7 +101,8 @@ class Multiply : public Operation {
       float scale = 1.0f;
       for (int i = 0; i < k; ++i) {
         if (work.scales.used && i % 16 == 0) {
-          scale = scale_at(memory, r, work.scales.a + static_cast<uint32_t>(r / 32), 4, work.instruction.scale_byte_a + i / 16);
+          scale = scale_at(memory, r, work.scales.a + static_cast<uint32_t>(r / 32), 4,
+                           work.instruction.scale_byte_a + i / 16);
         }
         const float left = a[static_cast<size_t>(r) * k + i] * scale;
         const float* right = b.data() + static_cast<size_t>(i) * n;
@@ -132,7 +136,8 @@ class CopyScales : public Operation {
         for (int word = 0; word < 4; ++word) {
           uint32_t value;
           std::memcpy(&value, bytes + 4 * word, 4);
-          for (int quarter = 0; quarter < 4; ++quarter) memory.at(quarter * 32 + row, static_cast<int>(column_) + word) = value;
+          for (int quarter = 0; quarter < 4; ++quarter)
+            memory.at(quarter * 32 + row, static_cast<int>(column_) + word) = value;
         }
       }
     }
@@ -180,14 +185,17 @@ class Commit : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> read_a(std::shared_ptr<Work> work, Place place) { return std::make_unique<ReadA>(std::move(work), place); }
+std::unique_ptr<Operation> read_a(std::shared_ptr<Work> work, Place place) {
+  return std::make_unique<ReadA>(std::move(work), place);
+}
 std::unique_ptr<Operation> multiply(std::shared_ptr<Work> work, Place place) {
   return std::make_unique<Multiply>(std::move(work), place);
 }
 std::unique_ptr<Operation> copy_scales(Pair pair, TensorOperand source, uint32_t column, Place place) {
   return std::make_unique<CopyScales>(pair, source, column, place);
 }
-std::unique_ptr<Operation> commit(Block& leader, std::vector<Barrier*> barriers, Before before, Snapshot known, Place place) {
+std::unique_ptr<Operation> commit(Block& leader, std::vector<Barrier*> barriers, Before before, Snapshot known,
+                                  Place place) {
   return std::make_unique<Commit>(leader, std::move(barriers), before, std::move(known), place);
 }
 

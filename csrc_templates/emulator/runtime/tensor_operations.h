@@ -45,6 +45,7 @@ struct Before {
   Tick copies, reads;
 };
 // Arrives at barriers when what was issued before has finished.
-std::unique_ptr<Operation> commit(Block& leader, std::vector<Barrier*> barriers, Before before, Snapshot known, Place place);
+std::unique_ptr<Operation> commit(Block& leader, std::vector<Barrier*> barriers, Before before, Snapshot known,
+                                  Place place);
 
 }  // namespace tilewright::emulator

@@ -8,7 +8,9 @@ namespace tilewright::emulator {
 namespace {
 
 // Elements of a register.
-int per_register(Format format) { return format == Format::kE2m1 ? 8 : format == Format::kE4m3 || format == Format::kE5m2 ? 4 : 2; }
+int per_register(Format format) {
+  return format == Format::kE2m1 ? 8 : format == Format::kE4m3 || format == Format::kE5m2 ? 4 : 2;
+}
 
 float element(uint32_t word, int index, Format format) {
   const ByteTables& tables = byte_tables();
@@ -88,8 +90,8 @@ void warp_mma(float* acc, const uint32_t* a, uint32_t b0, uint32_t b1, Format a_
   meet("mma.sync", kFullMask, &own, place, [&](void** slots) { multiply(slots, a_format, b_format, nullptr); });
 }
 
-void warp_mma_scaled(float* acc, const uint32_t* a, uint32_t b0, uint32_t b1, Format format, uint32_t scale_a, int byte_a,
-                     int thread_a, uint32_t scale_b, int byte_b, int thread_b, Place place) {
+void warp_mma_scaled(float* acc, const uint32_t* a, uint32_t b0, uint32_t b1, Format format, uint32_t scale_a,
+                     int byte_a, int thread_a, uint32_t scale_b, int byte_b, int thread_b, Place place) {
   Slot own{acc, {a[0], a[1], a[2], a[3]}, {b0, b1}, scale_a, scale_b};
   const Scales scales{byte_a, thread_a, byte_b, thread_b};
   meet("mma.sync block_scale", kFullMask, &own, place, [&](void** slots) { multiply(slots, format, format, &scales); });

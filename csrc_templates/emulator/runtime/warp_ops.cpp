@@ -70,7 +70,8 @@ uint32_t matrix_transpose(uint32_t pair, Place place) {
     }
     for (int lane = 0; lane < 32; ++lane) {
       const int row = lane / 4, column = lane % 4 * 2;
-      static_cast<Slot*>(slots[lane])->result = matrix[column][row] | static_cast<uint32_t>(matrix[column + 1][row]) << 16;
+      static_cast<Slot*>(slots[lane])->result = matrix[column][row] | static_cast<uint32_t>(matrix[column + 1][row])
+                                                                          << 16;
     }
   });
   return own.result;
@@ -156,7 +157,8 @@ void set_registers(int count, bool more, Place place) {
       }
     }
   });
-  // What a block is launched with is the compiler's choice, the most at least: asking for less than that changes nothing.
+  // What a block is launched with is the compiler's choice, the most at least: asking for less than that changes
+  // nothing.
   while (more && warp.registers < count) {
     if (registers_in_use(own) + (count - warp.registers) * 32 <= own.register_pool) {
       warp.registers = count;

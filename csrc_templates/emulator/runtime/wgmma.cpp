@@ -1,5 +1,5 @@
-// Warpgroup multiplication (sm_90a): descriptors decoded, operands read through their swizzle, each warp's 16 rows at a time
-// of their own.
+// Warpgroup multiplication (sm_90a): descriptors decoded, operands read through their swizzle, each warp's 16 rows at a
+// time of their own.
 #include <algorithm>
 #include <array>
 
@@ -25,14 +25,18 @@ struct MatrixDescriptor {
     if ((bits >> 14 & 3u) != 0 || (bits >> 30 & 3u) != 0 || (bits >> 46 & 7u) != 0 || (bits >> 52 & 0x3ffu) != 0) {
       fail(Detector::kDescriptor, format("matrix descriptor 0x%016lx sets reserved bits", bits), place);
     }
-    if (d.stride == 0) fail(Detector::kDescriptor, "a matrix descriptor without a stride between groups of 8 rows", place);
+    if (d.stride == 0)
+      fail(Detector::kDescriptor, "a matrix descriptor without a stride between groups of 8 rows", place);
     if (d.pattern != 0) {
       // The pattern comes from address bits, so groups of 8 rows start where it repeats.
       const uint32_t row = d.start & ~static_cast<uint32_t>(d.pattern - 1);
       const uint32_t repeat = 8u * static_cast<uint32_t>(d.pattern);
       if (row / 128 % 8 % (repeat / 128) != base_offset || d.stride % repeat != 0) {
-        fail(Detector::kDescriptor, format("a matrix under the %d-byte swizzle starts at 0x%x with a stride of %u: its groups of 8 "
-                                           "rows do not start where the pattern repeats", d.pattern, d.start, d.stride), place);
+        fail(Detector::kDescriptor,
+             format("a matrix under the %d-byte swizzle starts at 0x%x with a stride of %u: its groups of 8 "
+                    "rows do not start where the pattern repeats",
+                    d.pattern, d.start, d.stride),
+             place);
       }
     }
     return d;
@@ -72,7 +76,12 @@ struct LaneRegisters {
 class Product : public Operation {
  public:
   Product(Block& home, int first_row, int n, Format a_format, Format b_format, bool keep, Place place)
-      : Operation(home.cluster, place), home_(home), first_row_(first_row), n_(n), a_format_(a_format), b_format_(b_format),
+      : Operation(home.cluster, place),
+        home_(home),
+        first_row_(first_row),
+        n_(n),
+        a_format_(a_format),
+        b_format_(b_format),
         keep_(keep) {}
   void run() override {
     const int k = 32 / element_bytes(b_format_);
@@ -113,7 +122,8 @@ class Product : public Operation {
     if (a_shared) {
       const int k = 32 / element_bytes(a_format_);
       for (int r = 0; r < 16; ++r) {
-        for (int chunk = 0; chunk < 2; ++chunk) unpack(home_.shared + a_.at(first_row_ + r, chunk), a[r] + chunk * k / 2, a_format_);
+        for (int chunk = 0; chunk < 2; ++chunk)
+          unpack(home_.shared + a_.at(first_row_ + r, chunk), a[r] + chunk * k / 2, a_format_);
       }
       return;
     }
@@ -160,8 +170,8 @@ void read_shared(const MatrixDescriptor& matrix, int first, int rows, const Acce
   }
 }
 
-void issue(float* acc, int n, const uint32_t* a_registers, uint64_t a, uint64_t b, Format a_format, Format b_format, bool keep,
-           Place place) {
+void issue(float* acc, int n, const uint32_t* a_registers, uint64_t a, uint64_t b, Format a_format, Format b_format,
+           bool keep, Place place) {
   LaneRegisters own{acc, a_registers};
   meet("wgmma.mma_async", kFullMask, &own, place, [&](void** slots) {
     Warp& warp = *world().lane().warp;

@@ -24,8 +24,8 @@ uint8_t* arena = nullptr;
 
 uint8_t* shared_arena() {
   if (arena != nullptr) return arena;
-  void* mapped = mmap(nullptr, kSharedStride * kSharedSlots, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                      -1, 0);
+  void* mapped = mmap(nullptr, kSharedStride * kSharedSlots, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) std::abort();
   return arena = static_cast<uint8_t*>(mapped);
 }
@@ -92,18 +92,22 @@ SharedPlace locate(Block& from, uint32_t address, uint32_t bytes, uint32_t align
   uint32_t offset = address & 0xffffffu;
   Block* target = &from;
   if (window != 0) {
-    if (window > from.cluster->blocks.size()) fail(Detector::kBounds, format("0x%08x is no shared address of the cluster", address), place);
+    if (window > from.cluster->blocks.size())
+      fail(Detector::kBounds, format("0x%08x is no shared address of the cluster", address), place);
     target = from.cluster->blocks[window - 1].get();
     if (target != &from && target->live == 0) {
-      fail(Detector::kExited, format("shared memory of rank %d is used after that block has ended", target->rank), place);
+      fail(Detector::kExited, format("shared memory of rank %d is used after that block has ended", target->rank),
+           place);
     }
   }
   if (offset % alignment != 0) {
     fail(Detector::kAlignment, format("shared address 0x%x is not on %u bytes", offset, alignment), place);
   }
   if (offset + bytes > target->shared_bytes || offset < 1024) {
-    fail(Detector::kBounds, format("shared bytes 0x%x..0x%x lie outside of the block's 0x%x..0x%x", offset, offset + bytes - 1, 1024,
-                                   target->shared_bytes - 1), place);
+    fail(Detector::kBounds,
+         format("shared bytes 0x%x..0x%x lie outside of the block's 0x%x..0x%x", offset, offset + bytes - 1, 1024,
+                target->shared_bytes - 1),
+         place);
   }
   return {target, offset};
 }

@@ -1,4 +1,5 @@
-// The emulated device during a launch: clusters of blocks of warps of lanes, each lane a fiber, and the operations in flight.
+// The emulated device during a launch: clusters of blocks of warps of lanes, each lane a fiber, and the operations in
+// flight.
 #pragma once
 
 #include <deque>
@@ -190,7 +191,8 @@ class World {
   std::vector<Finding> findings;
   uint64_t seed = 0;
   uint64_t steps = 0;
-  // Files of the kernels that may read shared memory which nobody wrote: they get random bytes and must not depend on them.
+  // Files of the kernels that may read shared memory which nobody wrote: they get random bytes and must not depend on
+  // them.
   std::vector<std::string> may_read_anything;
   uint64_t step_limit = 200'000'000;
 

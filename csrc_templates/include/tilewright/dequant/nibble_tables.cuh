@@ -51,10 +51,11 @@ __device__ __forceinline__ NibbleTables nibble_tables(QuantType quant_type) {
   return quant_type == QuantType::kNf4 ? kNf4 : quant_type == QuantType::kFp4 ? kFp4 : kE2m1;
 }
 
-// The four elements of the four nibbles in the low half of `codes`: nibbles 1, 0 into `first` and 3, 2 into `second` when
-// the high nibble of a byte is the even element, else 0, 1 and 2, 3. The upper half of `codes` is not looked at.
+// The four elements of the four nibbles in the low half of `codes`: nibbles 1, 0 into `first` and 3, 2 into `second`
+// when the high nibble of a byte is the even element, else 0, 1 and 2, 3. The upper half of `codes` is not looked at.
 template <bool kHighNibbleFirst>
-__device__ __forceinline__ void expand_four(const NibbleTables& tables, uint32_t codes, uint32_t& first, uint32_t& second) {
+__device__ __forceinline__ void expand_four(const NibbleTables& tables, uint32_t codes, uint32_t& first,
+                                            uint32_t& second) {
   const uint32_t index = codes & 0x7777u;
   // A permute with selector bit 3 set repeats the sign of a byte: here bit 3 of each nibble becomes a byte of ones.
   const uint32_t upper = ptx::prmt(codes, codes << 4, 0x9d8cu);

@@ -14,7 +14,8 @@ enum class ScaleKind : int { kAbsmax, kNestedAbsmax, kE4m3 };
 constexpr int kNestedCodeSize = 256;
 constexpr int kNestedBlockShift = 8;  // the inner blocks of a nested absmax hold 256 scales, always
 
-// Where the scales of one weight lie. Block `i` covers the flattened elements [i << block_shift, (i + 1) << block_shift).
+// Where the scales of one weight lie. Block `i` covers the flattened elements
+// [i << block_shift, (i + 1) << block_shift).
 struct ScaleSource {
   const void* scales;
   const float* nested_absmax;

@@ -9,8 +9,8 @@
 
 namespace tilewright::dequant {
 
-// How far a word turns right so that the code of the even k lands in bits 2..5 of each byte: a byte offset into a table of
-// floats. The other nibble gets there by turning the same distance to the left.
+// How far a word turns right so that the code of the even k lands in bits 2..5 of each byte: a byte offset into a table
+// of floats. The other nibble gets there by turning the same distance to the left.
 __device__ __forceinline__ uint32_t even_rotation(QuantType quant_type) {
   return quant_type == QuantType::kE2m1 ? 30u : 2u;
 }

@@ -20,7 +20,8 @@ __device__ __forceinline__ bool rows_take_pairs(const void* out, int64_t n) {
 }
 
 // Writes two 16-bit elements, `column` (even) in the lower half-word and `column + 1`, as far as they lie within n.
-__device__ __forceinline__ void store_pair(void* out, int64_t row, int64_t column, int64_t n, bool paired, uint32_t pair) {
+__device__ __forceinline__ void store_pair(void* out, int64_t row, int64_t column, int64_t n, bool paired,
+                                           uint32_t pair) {
   uint16_t* target = static_cast<uint16_t*>(out) + row * n + column;
   if (paired && column < n) {
     *reinterpret_cast<uint32_t*>(target) = pair;

@@ -12,8 +12,8 @@ enum class QuantType : int { kNf4 = 0, kFp4 = 1, kE2m1 = 2 };
 // The order of the bytes of `b`.
 //
 // kPrepacked, for N % 16 == 0 and K % 64 == 0: blocks of 16 rows x 64 in k, 512 bytes each, those of the same rows one
-// after the other. With g 0..7 and t 0..3, the 16 bytes at 16 (4 g + t) of a block are the bytes 4 w + t (w 0..7) of the
-// 32 that row g has in the block, then those of row g + 8: what one lane of a warp multiplies.
+// after the other. With g 0..7 and t 0..3, the 16 bytes at 16 (4 g + t) of a block are the bytes 4 w + t (w 0..7) of
+// the 32 that row g has in the block, then those of row g + 8: what one lane of a warp multiplies.
 enum class WeightLayout : int { kBitsandbytes = 0, kPrepacked = 1 };
 
 constexpr int kPrepackedRows = 16;
@@ -30,8 +30,9 @@ constexpr int kPrepackedBlockBytes = kPrepackedRows * kPrepackedK / 2;
 //        e2m1: uint8 e4m3 of shape [n, k / 16], blocksize 16, each multiplied by the fp32 global scale `*offset`.
 // bias   n elements of `dtype`, or null. Added in fp32 before the one rounding to `dtype`.
 // out    row-major contiguous [m, n] of `dtype`.
-// fresh_weights: b or what belongs to it was written by a kernel that may not be done, so the launch waits for all ahead of
-//        it. Otherwise engines may fetch weights before the kernels ahead have ended (programmatic dependent launch).
+// fresh_weights: b or what belongs to it was written by a kernel that may not be done, so the launch waits for all
+//        ahead of it. Otherwise engines may fetch weights before the kernels ahead have ended (programmatic dependent
+//        launch).
 // All pointers are device pointers. `workspace` may be null for engines that need none.
 struct Gemm4bitArgs {
   const void* a;

@@ -1,8 +1,8 @@
 // gemm_4bit on warp-level tensor cores: mma.sync m16n8k16, sm_80 and later.
 //
-// A block computes mt x nt outputs from a ring of `stages` chunks of kc in k: A in 16-bit elements, B in packed 4-bit codes,
-// scales in fp32. B is dequantised in registers straight into multiplication fragments: codebook * scale in fp32, rounded
-// once to the element type.
+// A block computes mt x nt outputs from a ring of `stages` chunks of kc in k: A in 16-bit elements, B in packed 4-bit
+// codes, scales in fp32. B is dequantised in registers straight into multiplication fragments: codebook * scale in
+// fp32, rounded once to the element type.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -78,8 +78,8 @@ __global__ void __launch_bounds__(MmaM16n8k16Smem<Config>::kThreads, mma_m16n8k1
   int slot = 0;
   int next_slot = kAhead;
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    // One group is committed per chunk, so all but the newest kAhead - 1 being done means that this chunk has arrived. The
-    // barrier shows it to the block, and says that the block has left the slot that is filled next.
+    // One group is committed per chunk, so all but the newest kAhead - 1 being done means that this chunk has arrived.
+    // The barrier shows it to the block, and says that the block has left the slot that is filled next.
     ptx::cp_async_wait<kAhead - 1>();
     __syncthreads();
     const bool more = chunk + kAhead < chunks;

@@ -10,22 +10,22 @@
 
 namespace tilewright::kernels {
 
-// Byte offset of 16-byte chunk `chunk` of row `row` in an A stage. Chunks are XORed with the row within each 128 bytes, so
-// that eight lanes reading two rows, as the fragments do, touch all 32 banks.
+// Byte offset of 16-byte chunk `chunk` of row `row` in an A stage. Chunks are XORed with the row within each 128 bytes,
+// so that eight lanes reading two rows, as the fragments do, touch all 32 banks.
 template <class Config>
 __device__ __forceinline__ int a_offset(int row, int chunk) {
   return row * (Config::kKc * 2) + ((chunk ^ (row & 7)) << 4);
 }
 
-// Byte offset of row `row`'s codes for k 64 * group .. 64 * group + 63 in a B stage: groups apart, rows 32 bytes each, so
-// that a warp's 8-byte loads of eight rows are 256 bytes in a row.
+// Byte offset of row `row`'s codes for k 64 * group .. 64 * group + 63 in a B stage: groups apart, rows 32 bytes each,
+// so that a warp's 8-byte loads of eight rows are 256 bytes in a row.
 template <class Config>
 __device__ __forceinline__ int b_offset(int row, int group) {
   return (group * Config::kNt + row) * 32;
 }
 
-// One thread's share of the 16-byte copies of an operand, the same for every chunk of k. The thread keeps to one column of
-// chunks and steps down the rows.
+// One thread's share of the 16-byte copies of an operand, the same for every chunk of k. The thread keeps to one column
+// of chunks and steps down the rows.
 template <int kRows, int kChunksPerRow, int kThreads>
 class CopyShare {
  public:
@@ -106,7 +106,8 @@ class ScaleShare {
   __device__ __forceinline__ bool asynchronous() const { return source_.kind == dequant::ScaleKind::kAbsmax; }
 
   // Starts the loads of the scales of the chunk that begins at k0 and has `k_left` elements: into `slot`, within the
-  // thread's open group of copies, or into registers, from where `finish` stores them when they have had time to arrive.
+  // thread's open group of copies, or into registers, from where `finish` stores them when they have had time to
+  // arrive.
   __device__ __forceinline__ void start(int64_t k0, int k_left, unsigned char* smem, int slot) {
     const uint32_t target = ptx::shared_address(smem + Smem::kScaleOffset + slot * Smem::kScaleStageBytes);
     const float* absmax = static_cast<const float*>(source_.scales);
@@ -196,7 +197,9 @@ class StageLoader {
   __device__ __forceinline__ void finish_scales(int slot) const { scales_.finish(smem_, slot); }
 
  private:
-  __device__ __forceinline__ void start_scales(int64_t k0, int k_left, int slot) { scales_.start(k0, k_left, smem_, slot); }
+  __device__ __forceinline__ void start_scales(int64_t k0, int k_left, int slot) {
+    scales_.start(k0, k_left, smem_, slot);
+  }
 
   unsigned char* smem_;
   int64_t k0_ = 0;

@@ -13,13 +13,13 @@
 
 namespace tilewright::kernels {
 
-// The multiplication is out^T = weight * a^T: sixteen columns of the weight are the 16-row operand, whose four registers
-// the dequantisation writes in whatever order they are needed, and eight rows of A are the 8-column operand, whose two
-// registers then come as neighbours out of one 16-byte load.
+// The multiplication is out^T = weight * a^T: sixteen columns of the weight are the 16-row operand, whose four
+// registers the dequantisation writes in whatever order they are needed, and eight rows of A are the 8-column operand,
+// whose two registers then come as neighbours out of one 16-byte load.
 //
-// A product does not depend on the order of k as long as both operands agree on it. Within each 64 elements of k, thread t
-// of a quad owns k 16t .. 16t + 15: eight bytes of codes, in one load and under one scale, and two 16-byte loads of each
-// row of A. Multiplication step s then takes k 16t + 4s .. 16t + 4s + 3 of every t as its sixteen.
+// A product does not depend on the order of k as long as both operands agree on it. Within each 64 elements of k,
+// thread t of a quad owns k 16t .. 16t + 15: eight bytes of codes, in one load and under one scale, and two 16-byte
+// loads of each row of A. Multiplication step s then takes k 16t + 4s .. 16t + 4s + 3 of every t as its sixteen.
 template <class Config>
 class WarpTile {
  public:

@@ -96,7 +96,8 @@ class SimtColumn {
 #pragma unroll
       for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
       if (lane_ == r && row_ + r < args_.m) {
-        static_cast<Element*>(args_.out)[(row_ + r) * args_.n + column] = ElementTraits<Element>::from_float(sum + bias);
+        static_cast<Element*>(args_.out)[(row_ + r) * args_.n + column] =
+            ElementTraits<Element>::from_float(sum + bias);
       }
     }
   }
@@ -157,8 +158,8 @@ class SimtColumn {
 // Blocks run over the row blocks first, so that neighbours share their columns of B.
 template <class Config, bool kWords>
 __global__ void __launch_bounds__(32 * Config::kWarps)
-    gemm_4bit_simt_kernel(const __grid_constant__ Gemm4bitArgs args, const __grid_constant__ dequant::ScaleSource source,
-                          int row_blocks) {
+    gemm_4bit_simt_kernel(const __grid_constant__ Gemm4bitArgs args,
+                          const __grid_constant__ dequant::ScaleSource source, int row_blocks) {
   __shared__ float codebook[dequant::kCodebookSize];
   dequant::fill_codebook(codebook, args.quant_type);
   __syncthreads();
@@ -177,8 +178,8 @@ __global__ void __launch_bounds__(32 * Config::kWarps)
 
 }  // namespace kernels
 
-// Takes every dtype, M, N, K and alignment. A K that is a multiple of 8 with B on 4 bytes and rows of A on 16 runs several
-// times faster than anything else.
+// Takes every dtype, M, N, K and alignment. A K that is a multiple of 8 with B on 4 bytes and rows of A on 16 runs
+// several times faster than anything else.
 template <>
 struct EngineLauncher<Engine::kSimt> {
   template <class Config>
@@ -191,7 +192,8 @@ struct EngineLauncher<Engine::kSimt> {
     if (args.layout != WeightLayout::kBitsandbytes) return cudaErrorNotSupported;
     const int64_t row_blocks = host::ceil_div(args.m, Config::kMb);
     const int64_t column_blocks = host::ceil_div(args.n, Config::kWarps);
-    if (row_blocks > host::kMaxGridX || column_blocks > host::kMaxGridX / row_blocks) return cudaErrorInvalidConfiguration;
+    if (row_blocks > host::kMaxGridX || column_blocks > host::kMaxGridX / row_blocks)
+      return cudaErrorInvalidConfiguration;
     const bool words = args.k % 8 == 0 && host::is_aligned(args.b, 4) && host::is_aligned(args.a, 16) &&
                        args.lda * static_cast<int64_t>(sizeof(Element)) % 16 == 0;
     const auto kernel =

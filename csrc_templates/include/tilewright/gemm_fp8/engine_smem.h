@@ -1,5 +1,5 @@
-// smem_bytes<Tile>() for every engine of the family. Mirrored by the generator's resource model; a generated static_assert
-// compares the two.
+// smem_bytes<Tile>() for every engine of the family. Mirrored by the generator's resource model; a generated
+// static_assert compares the two.
 #pragma once
 
 #include "tilewright/gemm_fp8/decode_bulk_plan.h"

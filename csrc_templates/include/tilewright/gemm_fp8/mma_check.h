@@ -27,8 +27,8 @@ inline cudaError_t check_groups(const GemmFp8Args& args) {
   return cudaErrorInvalidValue;
 }
 
-// cudaErrorInvalidValue for a size, stride, pointer or type that no kernel of the family takes; cudaErrorNotSupported for
-// rows of 16-byte pieces and whole scale blocks that the engines here need; cudaErrorMisalignedAddress.
+// cudaErrorInvalidValue for a size, stride, pointer or type that no kernel of the family takes; cudaErrorNotSupported
+// for rows of 16-byte pieces and whole scale blocks that the engines here need; cudaErrorMisalignedAddress.
 // A problem without outputs passes.
 inline cudaError_t check_mma(const GemmFp8Args& args, DType built_for) {
   if (args.dtype != built_for) return cudaErrorInvalidValue;

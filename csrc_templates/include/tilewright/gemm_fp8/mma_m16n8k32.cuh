@@ -27,8 +27,8 @@
 namespace tilewright::gemm_fp8 {
 namespace kernels {
 
-// Blocks run over the rows of tiles first, so that neighbours share their part of B. Weights are constants: the first ones are
-// fetched before the kernels this one depends on have finished.
+// Blocks run over the rows of tiles first, so that neighbours share their part of B. Weights are constants: the first
+// ones are fetched before the kernels this one depends on have finished.
 template <class Config, bool kPromote, Fp8Type kAType>
 __global__ void __launch_bounds__(MmaLayout<Config>::kThreads)
     gemm_fp8_mma_m16n8k32_kernel(const __grid_constant__ GemmFp8Args args, int tiles_m) {
@@ -67,8 +67,8 @@ __global__ void __launch_bounds__(MmaLayout<Config>::kThreads)
   int next_slot = kAhead;
 #pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    // One group is committed per chunk, so all but the newest kAhead - 1 being done means that this chunk has arrived. The
-    // barrier shows it to the block, and says that the block has left the slot that is filled next.
+    // One group is committed per chunk, so all but the newest kAhead - 1 being done means that this chunk has arrived.
+    // The barrier shows it to the block, and says that the block has left the slot that is filled next.
     ptx::cp_async_wait<kAhead - 1>();
     __syncthreads();
     if (chunk + kAhead < chunks) {
@@ -87,8 +87,8 @@ __global__ void __launch_bounds__(MmaLayout<Config>::kThreads)
 
 }  // namespace kernels
 
-// Launches overlap only where blocks are this short. Blocks that start while others still run are spread unevenly over the
-// multiprocessors, which costs longer ones more than they gain.
+// Launches overlap only where blocks are this short. Blocks that start while others still run are spread unevenly over
+// the multiprocessors, which costs longer ones more than they gain.
 constexpr int64_t kDependentK = 1536;
 
 template <class Config, bool kPromote, Fp8Type kAType>
@@ -108,18 +108,19 @@ cudaError_t launch_mma(const GemmFp8Args& args, cudaStream_t stream) {
   cudaError_t error = cudaGetDevice(&device);
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (error != cudaSuccess) return error;
-  const host::ClusterLaunch launch{dim3(static_cast<unsigned>(tiles_m * tiles_n)), dim3(Layout::kThreads), Layout::kBytes, 1,
-                                   major >= 9 && args.k <= kDependentK && !args.fresh_weights};
+  const host::ClusterLaunch launch{dim3(static_cast<unsigned>(tiles_m * tiles_n)), dim3(Layout::kThreads),
+                                   Layout::kBytes, 1, major >= 9 && args.k <= kDependentK && !args.fresh_weights};
   return host::launch_cluster_kernel(kernel, launch, stream, args, static_cast<int>(tiles_m));
 }
 
-// Takes every M and N, K % 16 == 0 (Scaling::kBlock: K % 128 == 0), every grouping and scaling. Rows of A and B start on 16
-// bytes. Sums are promoted to fp32 every 128 of k for Scaling::kBlock and wherever `fast_accum` is not set.
+// Takes every M and N, K % 16 == 0 (Scaling::kBlock: K % 128 == 0), every grouping and scaling. Rows of A and B start
+// on 16 bytes. Sums are promoted to fp32 every 128 of k for Scaling::kBlock and wherever `fast_accum` is not set.
 template <>
 struct EngineLauncher<Engine::kMmaM16n8k32> {
   template <class Config>
   static cudaError_t launch(const GemmFp8Args& args, cudaStream_t stream) {
-    if (const cudaError_t error = check_mma(args, ElementTraits<typename Config::Element>::kDType); error != cudaSuccess) {
+    if (const cudaError_t error = check_mma(args, ElementTraits<typename Config::Element>::kDType);
+        error != cudaSuccess) {
       return error;
     }
     if (args.m == 0 || args.n == 0) return cudaSuccess;

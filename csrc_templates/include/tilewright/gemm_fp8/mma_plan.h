@@ -5,8 +5,8 @@
 
 namespace tilewright::gemm_fp8 {
 
-// Tile fields: kMt x kNt outputs of a block of kWarpsM x kWarpsN warps, from a ring of kStages chunks of kKc = 128 in k: one
-// row of 128 bytes fills the banks once, and one chunk lies under one scale of Scaling::kBlock.
+// Tile fields: kMt x kNt outputs of a block of kWarpsM x kWarpsN warps, from a ring of kStages chunks of kKc = 128 in
+// k: one row of 128 bytes fills the banks once, and one chunk lies under one scale of Scaling::kBlock.
 template <class Tile>
 struct MmaLayout {
   static constexpr int kThreads = 32 * Tile::kWarpsM * Tile::kWarpsN;

@@ -12,8 +12,8 @@
 
 namespace tilewright::gemm_fp8::kernels {
 
-// kPromote: the products of a chunk are summed on their own, then added to the rest in fp32, under the chunk's scales for
-// Scaling::kBlock.
+// kPromote: the products of a chunk are summed on their own, then added to the rest in fp32, under the chunk's scales
+// for Scaling::kBlock.
 template <class Config, bool kPromote, Fp8Type kAType>
 class MmaWarp {
  public:

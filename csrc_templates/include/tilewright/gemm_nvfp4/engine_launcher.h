@@ -1,4 +1,5 @@
-// What an engine of gemm_nvfp4 specialises: `template <class Config> static cudaError_t launch(const GemmNvfp4Args&, cudaStream_t)`.
+// What an engine of gemm_nvfp4 specialises:
+// `template <class Config> static cudaError_t launch(const GemmNvfp4Args&, cudaStream_t)`.
 #pragma once
 
 #include "tilewright/types.h"

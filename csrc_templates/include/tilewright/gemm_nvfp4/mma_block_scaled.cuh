@@ -1,7 +1,8 @@
-// gemm_nvfp4 on warp-level tensor cores: block-scaled mma.sync m16n8k64, sm_120a and sm_121a, within 99 KB of shared memory.
+// gemm_nvfp4 on warp-level tensor cores: block-scaled mma.sync m16n8k64, sm_120a and sm_121a, within 99 KB of shared
+// memory.
 //
-// A block computes mt x nt outputs from a ring of `stages` chunks of 256 in k: packed elements of both operands, and the
-// scale atoms of their 128 rows as they lie in memory.
+// A block computes mt x nt outputs from a ring of `stages` chunks of 256 in k: packed elements of both operands, and
+// the scale atoms of their 128 rows as they lie in memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -48,11 +49,12 @@ __global__ void __launch_bounds__(MmaLayout<Config>::kThreads)
       const int bytes_left = (k - chunk * Config::kKc) / 2;
       a.start(stage, bytes_left);
       b.start(stage + Layout::kBOffset, bytes_left);
-      start_scales<Layout::kAScaleGroups, Layout::kAtoms, Layout::kThreads>(
-          stage + Layout::kAScaleOffset, args.scale_a, row / nvfp4::kScaleAtomRows, groups_a, atoms, chunk * Layout::kAtoms);
+      start_scales<Layout::kAScaleGroups, Layout::kAtoms, Layout::kThreads>(stage + Layout::kAScaleOffset, args.scale_a,
+                                                                            row / nvfp4::kScaleAtomRows, groups_a,
+                                                                            atoms, chunk * Layout::kAtoms);
       start_scales<Layout::kBScaleGroups, Layout::kAtoms, Layout::kThreads>(stage + Layout::kBScaleOffset, args.scale_b,
-                                                                            column / nvfp4::kScaleAtomRows, groups_b, atoms,
-                                                                            chunk * Layout::kAtoms);
+                                                                            column / nvfp4::kScaleAtomRows, groups_b,
+                                                                            atoms, chunk * Layout::kAtoms);
     }
     ptx::cp_async_commit();
   };
@@ -62,8 +64,8 @@ __global__ void __launch_bounds__(MmaLayout<Config>::kThreads)
   int next_slot = kAhead;
 #pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    // One group is committed per chunk, so all but the newest kAhead - 1 being done means that this chunk has arrived. The
-    // barrier shows it to the block, and says that the block has left the slot that is filled next.
+    // One group is committed per chunk, so all but the newest kAhead - 1 being done means that this chunk has arrived.
+    // The barrier shows it to the block, and says that the block has left the slot that is filled next.
     ptx::cp_async_wait<kAhead - 1>();
     __syncthreads();
     fill(chunk + kAhead, next_slot);
@@ -83,7 +85,8 @@ struct EngineLauncher<Engine::kMmaBlockScaled> {
   template <class Config>
   static cudaError_t launch(const GemmNvfp4Args& args, cudaStream_t stream) {
     using Layout = MmaLayout<Config>;
-    if (const cudaError_t error = check_mma(args, ElementTraits<typename Config::Element>::kDType); error != cudaSuccess) {
+    if (const cudaError_t error = check_mma(args, ElementTraits<typename Config::Element>::kDType);
+        error != cudaSuccess) {
       return error;
     }
     if (args.m == 0 || args.n == 0) return cudaSuccess;

@@ -9,8 +9,8 @@
 
 namespace tilewright::gemm_nvfp4 {
 
-// cudaErrorInvalidValue for a size, stride, pointer or type that no kernel of the family takes; cudaErrorNotSupported for
-// rows that are not whole 16-byte pieces; cudaErrorMisalignedAddress. A problem without outputs passes.
+// cudaErrorInvalidValue for a size, stride, pointer or type that no kernel of the family takes; cudaErrorNotSupported
+// for rows that are not whole 16-byte pieces; cudaErrorMisalignedAddress. A problem without outputs passes.
 inline cudaError_t check_mma(const GemmNvfp4Args& args, DType built_for) {
   const auto lies_on = [](const void* pointer, uintptr_t bytes) {
     return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;

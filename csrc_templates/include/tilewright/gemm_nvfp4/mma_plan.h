@@ -6,8 +6,9 @@
 
 namespace tilewright::gemm_nvfp4 {
 
-// Tile fields: kMt x kNt outputs of a block of kWarpsM x kWarpsN warps, from a ring of kStages chunks of kKc = 256 elements
-// of k: a row of 128 bytes, and four scale atoms for each 128 rows. A stage holds, in this order, A, B, scales of A, of B.
+// Tile fields: kMt x kNt outputs of a block of kWarpsM x kWarpsN warps, from a ring of kStages chunks of kKc = 256
+// elements of k: a row of 128 bytes, and four scale atoms for each 128 rows. A stage holds, in this order, A, B, scales
+// of A, of B.
 template <class Tile>
 struct MmaLayout {
   static constexpr int kThreads = 32 * Tile::kWarpsM * Tile::kWarpsN;

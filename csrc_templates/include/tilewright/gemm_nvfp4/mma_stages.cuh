@@ -25,7 +25,8 @@ class MmaCopy {
     rows_left_ = static_cast<int>(rows_left < kRows ? rows_left : kRows) - row_;
   }
 
-  // Starts the copies of the next chunk, of which `bytes_left` of a row exist. Rows and bytes that do not exist become zeros.
+  // Starts the copies of the next chunk, of which `bytes_left` of a row exist. Rows and bytes that do not exist become
+  // zeros.
   __device__ __forceinline__ void start(uint32_t stage, int bytes_left) {
     const bool in_k = piece_ * 16 < bytes_left;
 #pragma unroll
@@ -44,8 +45,8 @@ class MmaCopy {
   const uint8_t* source_;
 };
 
-// Starts the copies of the chunk's scale atoms of the kGroups groups of 128 rows from `first_group` on; those past the end
-// of the rows or of k become zeros.
+// Starts the copies of the chunk's scale atoms of the kGroups groups of 128 rows from `first_group` on; those past the
+// end of the rows or of k become zeros.
 template <int kGroups, int kAtoms, int kThreads>
 __device__ __forceinline__ void start_scales(uint32_t stage, const uint8_t* scales, int64_t first_group, int64_t groups,
                                              int64_t atoms_per_group, int64_t first_atom) {
@@ -56,7 +57,8 @@ __device__ __forceinline__ void start_scales(uint32_t stage, const uint8_t* scal
     if (kGroups * kPieces % kThreads != 0 && index >= kGroups * kPieces) break;
     const int64_t group = first_group + index / kPieces;
     const int64_t atom = first_atom + index % kPieces / (nvfp4::kScaleAtomBytes / 16);
-    const uint8_t* source = scales + (group * atoms_per_group + first_atom) * nvfp4::kScaleAtomBytes + index % kPieces * 16;
+    const uint8_t* source =
+        scales + (group * atoms_per_group + first_atom) * nvfp4::kScaleAtomBytes + index % kPieces * 16;
     ptx::cp_async_16(stage + index * 16, source, group < groups && atom < atoms_per_group ? 16 : 0);
   }
 }

@@ -14,9 +14,9 @@ namespace tilewright::gemm_nvfp4 {
 
 // Returns, having launched nothing:
 //   cudaErrorInvalidValue       a size, dtype or pointer that no kernel of the family takes
-//   cudaErrorNotSupported       K == 0 or K % 64 != 0 (four scales lie together, and one of the padding would count even
-//                               where it multiplies zeros: NaN * 0), a device or toolkit without the oversized shared
-//                               memory that the tile needs
+//   cudaErrorNotSupported       K == 0 or K % 64 != 0 (four scales lie together, and one of the padding would count
+//                               even where it multiplies zeros: NaN * 0), a device or toolkit without the oversized
+//                               shared memory that the tile needs
 //   cudaErrorMisalignedAddress  A, B or their scales do not start on 16 bytes; out or bias not on an element
 //   cudaErrorInvalidConfiguration  more tiles than a grid can count
 template <>

@@ -20,7 +20,8 @@ struct TensorMapKey {
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
-// The driver's encoder, or null when the driver has none. Found once; two threads that look at the same time find the same.
+// The driver's encoder, or null when the driver has none. Found once; two threads that look at the same time find the
+// same.
 inline EncodeTiled encode_tiled() {
   static std::atomic<EncodeTiled> known{nullptr};
   if (const EncodeTiled function = known.load(std::memory_order_acquire)) return function;

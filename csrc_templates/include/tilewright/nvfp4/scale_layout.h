@@ -1,8 +1,9 @@
 // Where the e4m3 scales of an NVFP4 operand lie: one layout for quantisers, kernels on every engine, and tests.
 //
-// The scales of [rows, k] elements, one per 16 along k, come in atoms of 128 rows by 4 scales, 512 bytes each; atoms follow
-// each other along k first, then along the rows. Within an atom the scale s of row r lies at (r % 32) * 16 + (r / 32) * 4 + s,
-// so the four scales of a row are one aligned word and the rows r, r + 32, r + 64, r + 96 share 16 bytes.
+// The scales of [rows, k] elements, one per 16 along k, come in atoms of 128 rows by 4 scales, 512 bytes each; atoms
+// follow each other along k first, then along the rows. Within an atom the scale s of row r lies at (r % 32) * 16 + (r
+// / 32) * 4 + s, so the four scales of a row are one aligned word and the rows r, r + 32, r + 64, r + 96 share 16
+// bytes.
 // Rows and scales that pad the last atoms are zero. Needs no CUDA header.
 #pragma once
 

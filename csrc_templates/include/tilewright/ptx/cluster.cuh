@@ -36,18 +36,23 @@ __device__ __forceinline__ void cluster_sync() {
 }
 
 // The two halves of cluster_sync: work that touches no other block's memory fits between them.
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
 
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-// Sends 16 bytes to another block's shared memory; they are counted at its `barrier`. Both are shared::cluster addresses.
+// Sends 16 bytes to another block's shared memory; they are counted at its `barrier`. Both are shared::cluster
+// addresses.
 __device__ __forceinline__ void store_async_float4(uint32_t address, uint32_t barrier, float4 value) {
-  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
-               "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w), "r"(barrier)
-               : "memory");
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
+      "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w), "r"(barrier)
+      : "memory");
 }
 
-// Returns once the kernels this one depends on have finished and their writes are visible. At once without a dependent launch.
+// Returns once the kernels this one depends on have finished and their writes are visible. At once without a dependent
+// launch.
 __device__ __forceinline__ void wait_for_dependencies() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 // Lets dependent kernels start once every block has said so.

@@ -5,7 +5,8 @@
 
 namespace tilewright::ptx {
 
-// The two e4m3 bytes in the lower half of `bytes` as two halves, the lower byte in the lower half. Exact; NaN stays NaN.
+// The two e4m3 bytes in the lower half of `bytes` as two halves, the lower byte in the lower half. Exact; NaN stays
+// NaN.
 __device__ __forceinline__ uint32_t e4m3x2_to_half2(uint32_t bytes) {
   uint32_t halves;
   asm("{\n"

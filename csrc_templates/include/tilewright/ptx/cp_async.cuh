@@ -12,7 +12,8 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
 // Copies `valid_bytes` (0..16) from `source` and fills the rest of the 16 bytes with zeros. Both sides are 16-byte
 // aligned; nothing is read when valid_bytes is 0.
 __device__ __forceinline__ void cp_async_16(uint32_t destination, const void* source, int valid_bytes) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(destination), "l"(source), "r"(valid_bytes)
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(destination), "l"(source),
+               "r"(valid_bytes)
                : "memory");
 }
 

@@ -49,7 +49,8 @@ __device__ __forceinline__ uint2 unpack_fp8x4<Fp8Type::kE5m2>(uint32_t word) {
   return pairs;
 }
 
-// acc[16 x 8] += a[16 x 32] * b[32 x 8]. With g = lane / 4 and t = lane % 4, each register holding four neighbours in k:
+// acc[16 x 8] += a[16 x 32] * b[32 x 8]. With g = lane / 4 and t = lane % 4, each register holding four neighbours in
+//   k:
 //   a[0] row g, k 4t   a[1] row g + 8, k 4t   a[2] row g, k 4t + 16   a[3] row g + 8, k 4t + 16
 //   b0 k 4t, column g   b1 k 4t + 16, column g
 //   acc[0..1] row g, columns 2t, 2t + 1   acc[2..3] row g + 8

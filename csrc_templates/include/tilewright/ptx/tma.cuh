@@ -9,12 +9,12 @@ __device__ __forceinline__ void tma_prefetch_map(const void* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-// Fills `destination` with the box at (x, y), x counting along the contiguous dimension, in elements; elements outside the
-// tensor are zeros. The bytes of the whole box are counted at `barrier`.
+// Fills `destination` with the box at (x, y), x counting along the contiguous dimension, in elements; elements outside
+// the tensor are zeros. The bytes of the whole box are counted at `barrier`.
 __device__ __forceinline__ void tma_load_2d(uint32_t destination, const void* map, uint32_t barrier, int x, int y) {
   asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(
-          destination),
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::
+          "r"(destination),
       "l"(map), "r"(barrier), "r"(x), "r"(y)
       : "memory");
 }
@@ -36,9 +36,10 @@ __device__ __forceinline__ void tma_prefetch_2d(const void* map, int x, int y) {
 
 // Copies `bytes` (a multiple of 16, both addresses 16-byte aligned) and counts them at `barrier`.
 __device__ __forceinline__ void bulk_load(uint32_t destination, const void* source, uint32_t bytes, uint32_t barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(destination),
-               "l"(source), "r"(bytes), "r"(barrier)
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(destination),
+      "l"(source), "r"(bytes), "r"(barrier)
+      : "memory");
 }
 
 }  // namespace tilewright::ptx

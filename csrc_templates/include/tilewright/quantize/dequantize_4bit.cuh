@@ -41,7 +41,8 @@ __device__ __forceinline__ uint32_t prepacked_word(const uint8_t* packed, int64_
   const int64_t column = first - row * k;
   const int64_t block = row / kPrepackedRows * (k / kPrepackedK) + column / kPrepackedK;
   const int in_group = static_cast<int>(row % kPrepackedRows);
-  const uint8_t* bytes = packed + block * kPrepackedBlockBytes + in_group % 8 * 64 + in_group / 8 * 8 + column % kPrepackedK / 8;
+  const uint8_t* bytes =
+      packed + block * kPrepackedBlockBytes + in_group % 8 * 64 + in_group / 8 * 8 + column % kPrepackedK / 8;
   return uint32_t{__ldg(bytes)} | uint32_t{__ldg(bytes + 16)} << 8 | uint32_t{__ldg(bytes + 32)} << 16 |
          uint32_t{__ldg(bytes + 48)} << 24;
 }
@@ -106,7 +107,8 @@ inline cudaError_t dequantize_4bit(const Dequantize4bitArgs& args, cudaStream_t 
   if (args.numel == 0) return cudaSuccess;
   if (args.b == nullptr || args.out == nullptr) return cudaErrorInvalidValue;
   if (args.layout == WeightLayout::kPrepacked) {
-    if (args.k <= 0 || args.k % kPrepackedK != 0 || args.numel % (args.k * kPrepackedRows) != 0) return cudaErrorInvalidValue;
+    if (args.k <= 0 || args.k % kPrepackedK != 0 || args.numel % (args.k * kPrepackedRows) != 0)
+      return cudaErrorInvalidValue;
     if (!host::is_aligned(args.b, 4) || !host::is_aligned(args.out, 16)) return cudaErrorMisalignedAddress;
   }
   const cudaError_t checked = host::check_scales(args.scales, args.nested_absmax, args.nested_code, args.offset,

@@ -58,7 +58,8 @@ __global__ void __launch_bounds__(kGreatestThreads) greatest_kernel(const void* 
   for (int64_t i = first; i < count / kCount; i += threads) {
     const Values part = static_cast<const Values*>(values)[i];
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) found = fmaxf(found, finite_magnitude(ElementTraits<Element>::to_float(part.values[j])));
+    for (int j = 0; j < kCount; ++j)
+      found = fmaxf(found, finite_magnitude(ElementTraits<Element>::to_float(part.values[j])));
   }
   for (int64_t i = count / kCount * kCount + first; i < count; i += threads) {
     found = fmaxf(found, finite_magnitude(ElementTraits<Element>::to_float(static_cast<const Element*>(values)[i])));

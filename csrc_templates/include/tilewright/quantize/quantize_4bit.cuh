@@ -54,10 +54,11 @@ __device__ __forceinline__ uint32_t quantize_value(float x) {
   return quantize_fp4(x);
 }
 
-// One warp quantises one block of values. The block's end past `numel` counts for nothing in its absmax; the nibble after
-// an odd last value is the code of zero. A block of zeros gets absmax 0 and the code of zero.
+// One warp quantises one block of values. The block's end past `numel` counts for nothing in its absmax; the nibble
+// after an odd last value is the code of zero. A block of zeros gets absmax 0 and the code of zero.
 template <class Element, QuantType kQuantType>
-__global__ void __launch_bounds__(kQuantizeThreads) quantize_4bit_kernel(const __grid_constant__ Quantize4bitArgs args) {
+__global__ void __launch_bounds__(kQuantizeThreads)
+    quantize_4bit_kernel(const __grid_constant__ Quantize4bitArgs args) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t warps = int64_t{gridDim.x} * (kQuantizeThreads / 32);
   const int64_t blocks = (args.numel + args.blocksize - 1) / args.blocksize;
@@ -102,8 +103,8 @@ inline cudaError_t launch_quantize_4bit(const Quantize4bitArgs& args, cudaStream
 
 }  // namespace host
 
-// Runs on `stream` of the current device without waiting. cudaErrorInvalidValue for a size, pointer or blocksize that no
-// format has, cudaErrorNotSupported for e2m1; otherwise what the CUDA runtime says of the launch.
+// Runs on `stream` of the current device without waiting. cudaErrorInvalidValue for a size, pointer or blocksize that
+// no format has, cudaErrorNotSupported for e2m1; otherwise what the CUDA runtime says of the launch.
 inline cudaError_t quantize_4bit(const Quantize4bitArgs& args, cudaStream_t stream) {
   if (args.quant_type == QuantType::kE2m1) return cudaErrorNotSupported;
   if (args.numel < 0 || !host::is_power_of_two(args.blocksize)) return cudaErrorInvalidValue;

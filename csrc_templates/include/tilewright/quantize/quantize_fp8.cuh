@@ -36,8 +36,8 @@ __device__ __forceinline__ uint8_t fp8_code(float value, float scale) {
 
 // codes[first, first + count) from the same values; `count` values from `first` on, by one thread of `threads`.
 template <class Element, Fp8Type kType, int kCount>
-__device__ __forceinline__ void encode_packs(const QuantizeFp8Args& args, int64_t first, int64_t packs, float scale, int thread,
-                                             int threads) {
+__device__ __forceinline__ void encode_packs(const QuantizeFp8Args& args, int64_t first, int64_t packs, float scale,
+                                             int thread, int threads) {
   using Values = Pack<Element, kCount>;
   using Codes = Pack<uint8_t, kCount>;
   const Element* values = static_cast<const Element*>(args.values) + first;
@@ -45,7 +45,8 @@ __device__ __forceinline__ void encode_packs(const QuantizeFp8Args& args, int64_
     const Values in = reinterpret_cast<const Values*>(values)[i];
     Codes out;
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) out.values[j] = fp8_code<kType>(ElementTraits<Element>::to_float(in.values[j]), scale);
+    for (int j = 0; j < kCount; ++j)
+      out.values[j] = fp8_code<kType>(ElementTraits<Element>::to_float(in.values[j]), scale);
     reinterpret_cast<Codes*>(args.codes + first)[i] = out;
   }
 }
@@ -64,7 +65,8 @@ __global__ void __launch_bounds__(kFp8Threads) quantize_fp8_row_kernel(const __g
     for (int64_t i = thread; i < packs; i += kFp8Threads) {
       const Values in = reinterpret_cast<const Values*>(values)[i];
 #pragma unroll
-      for (int j = 0; j < kCount; ++j) amax = fmaxf(amax, finite_magnitude(ElementTraits<Element>::to_float(in.values[j])));
+      for (int j = 0; j < kCount; ++j)
+        amax = fmaxf(amax, finite_magnitude(ElementTraits<Element>::to_float(in.values[j])));
     }
     const float scale = fp8_scale<kType>(block_greatest(amax, shared));
     if (thread == 0) args.scales[row * args.scale_row] = scale;
@@ -81,7 +83,8 @@ __global__ void __launch_bounds__(kFp8Threads) quantize_fp8_1x128_kernel(const _
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t across = (args.columns + kFp8Block - 1) / kFp8Block;
   const int64_t warps = int64_t{gridDim.x} * (kFp8Threads / 32);
-  for (int64_t part = int64_t{blockIdx.x} * (kFp8Threads / 32) + threadIdx.x / 32; part < args.rows * across; part += warps) {
+  for (int64_t part = int64_t{blockIdx.x} * (kFp8Threads / 32) + threadIdx.x / 32; part < args.rows * across;
+       part += warps) {
     const int64_t row = part / across;
     const int64_t column = part % across * kFp8Block;
     const int64_t base = row * args.columns + column;
@@ -94,7 +97,8 @@ __global__ void __launch_bounds__(kFp8Threads) quantize_fp8_1x128_kernel(const _
       if (at >= left) continue;
       in[i] = *reinterpret_cast<const Values*>(static_cast<const Element*>(args.values) + base + at);
 #pragma unroll
-      for (int j = 0; j < kCount; ++j) amax = fmaxf(amax, finite_magnitude(ElementTraits<Element>::to_float(in[i].values[j])));
+      for (int j = 0; j < kCount; ++j)
+        amax = fmaxf(amax, finite_magnitude(ElementTraits<Element>::to_float(in[i].values[j])));
     }
     const float scale = fp8_scale<kType>(warp_greatest(amax));
     if (lane == 0) args.scales[row * args.scale_row + part % across * args.scale_column] = scale;
@@ -114,7 +118,8 @@ __global__ void __launch_bounds__(kFp8Threads) quantize_fp8_1x128_kernel(const _
 
 // One block takes 128 x 128 values, a thread every second row of a column.
 template <class Element, Fp8Type kType>
-__global__ void __launch_bounds__(kFp8Threads) quantize_fp8_128x128_kernel(const __grid_constant__ QuantizeFp8Args args) {
+__global__ void __launch_bounds__(kFp8Threads)
+    quantize_fp8_128x128_kernel(const __grid_constant__ QuantizeFp8Args args) {
   __shared__ float shared[kFp8Threads / 32];
   const int64_t across = (args.columns + kFp8Block - 1) / kFp8Block;
   const int64_t parts = (args.rows + kFp8Block - 1) / kFp8Block * across;
@@ -142,7 +147,8 @@ __global__ void __launch_bounds__(kFp8Threads) quantize_fp8_128x128_kernel(const
 
 // One scale for all: given, or from the greatest magnitude that a kernel before has found.
 template <class Element, Fp8Type kType>
-__global__ void __launch_bounds__(kFp8Threads) quantize_fp8_tensor_kernel(const __grid_constant__ QuantizeFp8Args args) {
+__global__ void __launch_bounds__(kFp8Threads)
+    quantize_fp8_tensor_kernel(const __grid_constant__ QuantizeFp8Args args) {
   constexpr int kCount = 16 / static_cast<int>(sizeof(Element));
   const float scale = args.given != nullptr ? *args.given : fp8_scale<kType>(*args.amax);
   const int threads = static_cast<int>(gridDim.x) * kFp8Threads;
@@ -152,7 +158,8 @@ __global__ void __launch_bounds__(kFp8Threads) quantize_fp8_tensor_kernel(const 
   if (thread == 0) args.scales[0] = scale;
   encode_packs<Element, kType, kCount>(args, 0, packs, scale, thread, threads);
   for (int64_t i = packs * kCount + thread; i < count; i += threads) {
-    args.codes[i] = fp8_code<kType>(ElementTraits<Element>::to_float(static_cast<const Element*>(args.values)[i]), scale);
+    args.codes[i] =
+        fp8_code<kType>(ElementTraits<Element>::to_float(static_cast<const Element*>(args.values)[i]), scale);
   }
 }
 
@@ -169,7 +176,8 @@ inline cudaError_t launch_quantize_fp8(const QuantizeFp8Args& args, cudaStream_t
     case Granularity::kTensor: {
       const int64_t count = args.rows * args.columns;
       if (args.given == nullptr) {
-        if (const cudaError_t error = launch_greatest<Element>(args.values, count, args.amax, stream); error != cudaSuccess) {
+        if (const cudaError_t error = launch_greatest<Element>(args.values, count, args.amax, stream);
+            error != cudaSuccess) {
           return error;
         }
       }
@@ -179,14 +187,14 @@ inline cudaError_t launch_quantize_fp8(const QuantizeFp8Args& args, cudaStream_t
     case Granularity::kRow: {
       const auto kernel = args.columns % kCount == 0 ? &kernels::quantize_fp8_row_kernel<Element, kType, kCount>
                                                      : &kernels::quantize_fp8_row_kernel<Element, kType, 1>;
-      return launch_kernel(kernel, dim3(static_cast<unsigned>(args.rows < kMaxGridX ? args.rows : kMaxGridX)), threads, 0,
-                           stream, args);
+      return launch_kernel(kernel, dim3(static_cast<unsigned>(args.rows < kMaxGridX ? args.rows : kMaxGridX)), threads,
+                           0, stream, args);
     }
     case Granularity::kBlock1x128: {
       const auto kernel = args.columns % 4 == 0 ? &kernels::quantize_fp8_1x128_kernel<Element, kType, 4>
                                                 : &kernels::quantize_fp8_1x128_kernel<Element, kType, 1>;
-      return launch_kernel(kernel, quantize_grid(ceil_div(args.rows * across, kernels::kFp8Threads / 32)), threads, 0, stream,
-                           args);
+      return launch_kernel(kernel, quantize_grid(ceil_div(args.rows * across, kernels::kFp8Threads / 32)), threads, 0,
+                           stream, args);
     }
     case Granularity::kBlock128x128:
       return launch_kernel(&kernels::quantize_fp8_128x128_kernel<Element, kType>,
@@ -209,7 +217,8 @@ inline cudaError_t quantize_fp8(const QuantizeFp8Args& args, cudaStream_t stream
   if (args.rows < 0 || args.columns < 0) return cudaErrorInvalidValue;
   if (args.rows == 0 || args.columns == 0) return cudaSuccess;
   if (args.values == nullptr || args.codes == nullptr || args.scales == nullptr) return cudaErrorInvalidValue;
-  if (args.granularity == Granularity::kTensor && args.given == nullptr && args.amax == nullptr) return cudaErrorInvalidValue;
+  if (args.granularity == Granularity::kTensor && args.given == nullptr && args.amax == nullptr)
+    return cudaErrorInvalidValue;
   switch (args.dtype) {
     case DType::kF16:
       return host::launch_quantize_fp8<__half>(args, stream);

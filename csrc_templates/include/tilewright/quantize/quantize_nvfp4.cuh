@@ -1,5 +1,5 @@
-// Quantises f16, bf16 or f32 values to NVFP4: e2m1 codes, e4m3 scales per 16 in the layout of block-scaled tensor cores, and
-// one fp32 scale.
+// Quantises f16, bf16 or f32 values to NVFP4: e2m1 codes, e4m3 scales per 16 in the layout of block-scaled tensor
+// cores, and one fp32 scale.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -20,7 +20,8 @@ __device__ __forceinline__ float nvfp4_global_scale(float amax) {
   return amax == 0.0f ? 1.0f : fmaxf(__fdiv_rn(amax, 6.0f * 448.0f), 1.175494351e-38f);
 }
 
-// Nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code, past 6 saturated; the sign in bit 3. NaN has the code 7.
+// Nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code, past 6 saturated; the sign in bit 3. NaN has the
+// code 7.
 __device__ __forceinline__ uint32_t e2m1_code(float x) {
   const float magnitude = fabsf(x);
   if (magnitude != magnitude) return 7;
@@ -104,8 +105,9 @@ inline cudaError_t launch_quantize_nvfp4(const QuantizeNvfp4Args& args, cudaStre
     const cudaError_t error = cudaMemsetAsync(args.scales, 0, static_cast<size_t>(bytes), stream);
     if (error != cudaSuccess) return error;
   }
-  return launch_kernel(&kernels::quantize_nvfp4_kernel<Element>, quantize_grid(ceil_div(groups, kernels::kNvfp4Threads)),
-                       dim3(kernels::kNvfp4Threads), 0, stream, args);
+  return launch_kernel(&kernels::quantize_nvfp4_kernel<Element>,
+                       quantize_grid(ceil_div(groups, kernels::kNvfp4Threads)), dim3(kernels::kNvfp4Threads), 0, stream,
+                       args);
 }
 
 }  // namespace host

@@ -15,14 +15,24 @@ inline T emulated_load(uint32_t address, Place place) {
 }
 
 inline float lds_float(uint32_t address, Place place = Place::here()) { return emulated_load<float>(address, place); }
-inline float lds_constant_float(uint32_t address, Place place = Place::here()) { return emulated_load<float>(address, place); }
+inline float lds_constant_float(uint32_t address, Place place = Place::here()) {
+  return emulated_load<float>(address, place);
+}
 inline uint32_t lds_8(uint32_t address, Place place = Place::here()) { return emulated_load<uint8_t>(address, place); }
-inline uint32_t lds_32(uint32_t address, Place place = Place::here()) { return emulated_load<uint32_t>(address, place); }
-inline uint32_t lds_constant_32(uint32_t address, Place place = Place::here()) { return emulated_load<uint32_t>(address, place); }
-inline uint32_t lds_constant_word(uint32_t address, Place place = Place::here()) { return emulated_load<uint32_t>(address, place); }
+inline uint32_t lds_32(uint32_t address, Place place = Place::here()) {
+  return emulated_load<uint32_t>(address, place);
+}
+inline uint32_t lds_constant_32(uint32_t address, Place place = Place::here()) {
+  return emulated_load<uint32_t>(address, place);
+}
+inline uint32_t lds_constant_word(uint32_t address, Place place = Place::here()) {
+  return emulated_load<uint32_t>(address, place);
+}
 inline uint2 lds_64(uint32_t address, Place place = Place::here()) { return emulated_load<uint2>(address, place); }
 inline uint4 lds_128(uint32_t address, Place place = Place::here()) { return emulated_load<uint4>(address, place); }
-inline float2 lds_float2(uint32_t address, Place place = Place::here()) { return emulated_load<float2>(address, place); }
+inline float2 lds_float2(uint32_t address, Place place = Place::here()) {
+  return emulated_load<float2>(address, place);
+}
 
 inline void sts_float(uint32_t address, float value, Place place = Place::here()) {
   emulator::shared_store(address, &value, 4, 4, place);

@@ -7,6 +7,8 @@
 
 namespace tilewright::ptx {
 
-inline uint32_t transpose_8x8(uint32_t pair, Place place = Place::here()) { return emulator::matrix_transpose(pair, place); }
+inline uint32_t transpose_8x8(uint32_t pair, Place place = Place::here()) {
+  return emulator::matrix_transpose(pair, place);
+}
 
 }  // namespace tilewright::ptx

@@ -31,11 +31,12 @@ enum class Collector { kNone, kFillB, kLastUseB };
 template <Collector kCollector>
 inline void tcgen05_mma_fp8(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction, bool accumulate,
                             Place place = Place::here()) {
-  emulator::tensor_multiply(d, a, b, instruction, {false, 0, 0}, accumulate, static_cast<emulator::CollectorUse>(kCollector), place);
+  emulator::tensor_multiply(d, a, b, instruction, {false, 0, 0}, accumulate,
+                            static_cast<emulator::CollectorUse>(kCollector), place);
 }
 template <Collector kCollector>
-inline void tcgen05_mma_nvfp4(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction, uint32_t scale_a, uint32_t scale_b,
-                              bool accumulate, Place place = Place::here()) {
+inline void tcgen05_mma_nvfp4(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction, uint32_t scale_a,
+                              uint32_t scale_b, bool accumulate, Place place = Place::here()) {
   emulator::tensor_multiply(d, a, b, instruction, {true, scale_a, scale_b}, accumulate,
                             static_cast<emulator::CollectorUse>(kCollector), place);
 }
@@ -54,7 +55,9 @@ inline void tcgen05_commit_a_read_multicast(uint32_t barrier, uint32_t mask, Pla
   emulator::tensor_commit(barrier, mask, kBits == MaskBits::k32, true, place);
 }
 
-inline void mbarrier_arrive_pair(uint32_t barrier, Place place = Place::here()) { emulator::mbarrier_arrive(barrier, 1, place); }
+inline void mbarrier_arrive_pair(uint32_t barrier, Place place = Place::here()) {
+  emulator::mbarrier_arrive(barrier, 1, place);
+}
 inline bool mbarrier_try_wait_pair(uint32_t barrier, uint32_t parity, Place place = Place::here()) {
   return emulator::mbarrier_try_wait(barrier, parity, place);
 }

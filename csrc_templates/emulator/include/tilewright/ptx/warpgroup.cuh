@@ -25,7 +25,8 @@ inline void stmatrix_x2_trans(uint32_t address, uint32_t r0, uint32_t r1, Place 
   const uint32_t values[2] = {r0, r1};
   emulator::matrix_store(address, values, 2, true, place);
 }
-inline void stmatrix_x4_trans(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3, Place place = Place::here()) {
+inline void stmatrix_x4_trans(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3,
+                              Place place = Place::here()) {
   const uint32_t values[4] = {r0, r1, r2, r3};
   emulator::matrix_store(address, values, 4, true, place);
 }
