@@ -12,8 +12,8 @@
 
 namespace tilewright::gemm_fp8::kernels {
 
-// The weight is the 16-row operand. Where tensor cores do not take 8-bit operands in warp-level instructions both sides are
-// unpacked to f16, which is exact: the weights once for all rows of A.
+// The weight is the 16-row operand. Where tensor cores do not take 8-bit operands in warp-level instructions both sides
+// are unpacked to f16, which is exact: the weights once for all rows of A.
 template <class Config, bool kBlock, Fp8Type kAType>
 class DecodeAccumulator {
  public:
@@ -42,9 +42,10 @@ class DecodeAccumulator {
     }
   }
 
-  // Ends a unit; `row` is this lane's first weight row. Sums of 8-bit products, whose precision within the tensor core is not
-  // that of fp32, are added to the rest here; so are those under one scale.
-  __device__ __forceinline__ void end_unit(const DecodeOperands<Config, kBlock>& operands, int unit, int row, int lane) {
+  // Ends a unit; `row` is this lane's first weight row. Sums of 8-bit products, whose precision within the tensor core
+  // is not that of fp32, are added to the rest here; so are those under one scale.
+  __device__ __forceinline__ void end_unit(const DecodeOperands<Config, kBlock>& operands, int unit, int row,
+                                           int lane) {
     if constexpr (kPromote) {
       float fresh[kColumns][4];
       add_chains(fresh);

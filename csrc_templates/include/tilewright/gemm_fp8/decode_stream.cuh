@@ -1,7 +1,7 @@
 // The weights of a decode warp of gemm_fp8 as they stream through its ring.
 //
-// A product does not depend on the order of k as long as both operands agree on it. Of each 64 bytes of a row, lane t of a
-// quad owns 16 t .. 16 t + 15: one load of weights and one of A from shared memory for 64 of k.
+// A product does not depend on the order of k as long as both operands agree on it. Of each 64 bytes of a row, lane t
+// of a quad owns 16 t .. 16 t + 15: one load of weights and one of A from shared memory for 64 of k.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ struct DecodeShare {
   __device__ __forceinline__ int rounds() const { return (end_row - first_row + kRoundRows - 1) / kRoundRows; }
 };
 
-// Walks over a warp's steps in order: all its units of a tile, then the next tile; a step is 128 bytes of k from 16 rows.
+// Walks over a warp's steps in order: all its units of a tile, then the next tile; a step is 128 bytes of k from 16
+// rows.
 // Steps pass through the warp's ring; a lane copies and reads its own bytes only, so no warp waits for another.
 template <class Config>
 class DecodeStream {

@@ -27,7 +27,8 @@ class DecodeSums {
   }
 
   // Leaves a warp's sums of its tile in slot `slot`.
-  __device__ __forceinline__ void leave(int slot, const float (&acc)[Layout::kColumnTiles][4], int warp, int lane) const {
+  __device__ __forceinline__ void leave(int slot, const float (&acc)[Layout::kColumnTiles][4], int warp,
+                                        int lane) const {
     const uint32_t target = place(slot, warp) + ((lane & 3) * 2 * Layout::kSumPitch + (lane >> 2)) * 4;
 #pragma unroll
     for (int c = 0; c < Layout::kColumnTiles; ++c) {

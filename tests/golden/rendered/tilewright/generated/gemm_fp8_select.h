@@ -2028,9 +2028,9 @@ inline Decision select(Arch arch_value, const Problem& problem) {
   return decision;
 }
 
-// Index in kImages of what a device loads, or -1: the image of its compute capability, then one of its family ('f'), then
-// a plain one of the same major and a lower minor, then the newest PTX that is no newer than the device. An 'a' image
-// serves its own capability only. The device runs the rules of kImages[i].arch.
+// Index in kImages of what a device loads, or -1: the image of its compute capability, then one of its family ('f'),
+// then a plain one of the same major and a lower minor, then the newest PTX that is no newer than the device. An 'a'
+// image serves its own capability only. The device runs the rules of kImages[i].arch.
 inline int best_image(int cc_major, int cc_minor) {
   int best = -1;
   int best_rank = 0;
