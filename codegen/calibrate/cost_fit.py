@@ -9,9 +9,9 @@ same times give the same coefficients.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,6 @@ TRUSTED = 0.05
 NEAR = 1.3
 """Tiles up to so many times slower than the best tell what a cell has in common."""
 MIN_CELLS = 8
-MISSED = 2e-5
-"""Mean regret that a tile must save to be kept."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ def fit_costs(cells: Sequence[Timed], tiles: Mapping[str, Geometry]) -> dict[str
     for number in range(ROUNDS):
         predicted = _predictions(cells, costs) if number else None
         costs = {name: _one(name, at, cells, tiles[name], common, best, predicted) for name, at in places.items()}
-        common = _common(cells, costs, best)
+        common = cell_factors(cells, costs, best)
     return costs
 
 
@@ -185,7 +183,7 @@ def _one(
     return found[1]
 
 
-def _common(cells: Sequence[Timed], costs: Mapping[str, Cost], best: Floats) -> Floats:
+def cell_factors(cells: Sequence[Timed], costs: Mapping[str, Cost], best: Floats) -> Floats:
     """How much slower than predicted a cell is as a whole."""
     found = np.ones(len(cells))
     for index, cell in enumerate(cells):
@@ -197,60 +195,3 @@ def _common(cells: Sequence[Timed], costs: Mapping[str, Cost], best: Floats) -> 
         if logs:
             found[index] = math.exp(float(np.median(logs)))
     return found
-
-
-def cheapest(costs: Mapping[str, Cost], names: Iterable[str], cell: Timed) -> str | None:
-    """The name with the least cost among those that could run, the first of equals, as the rules choose."""
-    ordered = [n for n in costs if n in set(names)]
-    return min(ordered, key=lambda n: costs[n].of(cell.M, cell.N, cell.K), default=None)
-
-
-def regrets(costs: Mapping[str, Cost], cells: Iterable[Timed]) -> list[float]:
-    """How much slower than the best tile the cheapest one is, cell by cell; infinite where no tile has a cost."""
-    found = []
-    for cell in cells:
-        name = cheapest(costs, cell.times, cell)
-        found.append(cell.times[name] / min(cell.times.values()) - 1 if name else math.inf)
-    return found
-
-
-def left_out(cells: Sequence[Timed], tiles: Mapping[str, Geometry], folds: int = 8) -> list[float]:
-    """Regrets of cells whose weights took no part in the fit; none where there is one weight only."""
-    shapes = sorted({(c.N, c.K) for c in cells})
-    if len(shapes) < 2:
-        return []
-    found: dict[int, float] = {}
-    for fold in range(min(folds, len(shapes))):
-        away = set(shapes[fold::folds])
-        costs = fit_costs([c for c in cells if (c.N, c.K) not in away], tiles)
-        held = [(i, c) for i, c in enumerate(cells) if (c.N, c.K) in away]
-        found |= dict(zip((i for i, _ in held), regrets(costs, [c for _, c in held]), strict=True))
-    return [found[i] for i in sorted(found)]
-
-
-def used(costs: Mapping[str, Cost], cells: Sequence[Timed]) -> dict[str, Cost]:
-    """The costs without tiles that are hardly missed: each would be a rule that gains next to nothing."""
-    kept = dict(costs)
-    while len(kept) > 1:
-        now = _total(kept, cells)
-        lost = {n: _total({m: c for m, c in kept.items() if m != n}, cells) - now for n in kept}
-        least = min(lost, key=lost.__getitem__)
-        if lost[least] > MISSED * len(cells):
-            break
-        del kept[least]
-    return kept
-
-
-def _total(costs: Mapping[str, Cost], cells: Sequence[Timed]) -> float:
-    return sum(math.log1p(min(r, 10.0)) for r in regrets(costs, cells))
-
-
-def summary(found: Sequence[float], limit: float = 0.03) -> dict[str, Any]:
-    """Cells, those more than 3 % slower than the best tile, and the geometric mean of the regret.
-
-    Cells in which no tile has a cost do not count: rules behind the table decide there.
-    """
-    judged = [r for r in found if math.isfinite(r)]
-    wrong = sum(r > limit for r in judged)
-    mean = math.expm1(sum(map(math.log1p, judged)) / max(1, len(judged)))
-    return {"cells": len(judged), "mispicked": wrong, "regret_geomean": round(mean, 5)}

@@ -10,7 +10,8 @@ from typing import Any
 
 from ..expr import format_int
 from ..ir import Family
-from .cost_fit import KEYS, Cost, Timed, cheapest, fit_costs, left_out, regrets, summary, used
+from .cost_fit import KEYS, Cost, Timed
+from .cost_judge import cheapest, fitted, left_out, regrets, summary, used
 from .geometry import geometry
 from .records import Header, Pass
 
@@ -58,7 +59,7 @@ def make_table(family: Family, name: str, header: Header, passes: Sequence[Pass]
     cells, today = timed(p for p in passes if p.stage == "screen" and p.mode == "rotated")
     known = {t.id: geometry(t, header.device.num_sms) for t in family.tiles}
     tiles = {n: g for n, g in known.items() if g is not None}
-    costs = used({n: _rounded(c) for n, c in fit_costs(cells, tiles).items()}, cells)
+    costs = used({n: _rounded(c) for n, c in fitted(cells, tiles).items()}, cells)
     order = [t.id for t in family.tiles if t.id in costs]
     held_out = tuple(left_out(cells, tiles)) if hold_out else ()
     return Table(name, header, cells, today, {n: costs[n] for n in order}, held_out)
