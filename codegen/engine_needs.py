@@ -95,10 +95,11 @@ def _wgmma_needs(tile: WgmmaTile) -> Needs:
 def _wgmma_smem(tile: WgmmaTile) -> int:
     """Mirrors gemm_4bit/wgmma_smem.h: ring (the exchange of split K lies over its A), output, tables, barriers."""
     ring = tile.stages * (tile.mt * tile.kc * 2 + tile.nt * tile.kc // 2)
-    most_rows = 32 if tile.occupancy > 1 or tile.mt >= 192 else 64
+    short_of_space = tile.occupancy > 1 or tile.mt >= 192 or ring > 160 * KIB
+    most_rows = 32 if short_of_space else 64
     output_rows = next(rows for rows in (64, 32, 16) if rows <= most_rows and tile.mt % rows == 0 or rows == 16)
     output = tile.nt // 64 * output_rows * 128
-    others = ring + output + 64 + 256 * 4 + (2 * tile.stages + 1) * 8 + 1 * KIB
+    others = ring + output + 64 + 256 * 4 + (2 * tile.stages + 2) * 8 + 1 * KIB
     if not tile.lut_parts:
         return others
     roomy, compact = WGMMA_BYTE_TABLES
@@ -110,9 +111,8 @@ def _wgmma_contradictions(tile: WgmmaTile) -> Iterator[str]:
         yield f"nt is {tile.nt}; 64, 128, 192 or 256 is expected"
     if tile.mt % 16 or tile.mt > 256:
         yield f"mt is {tile.mt}; a multiple of 16 up to 256 is expected"
-    stages = 4 if tile.group_parts == 4 and tile.kc == 64 else 3
-    if tile.stages < stages:
-        yield f"stages is {tile.stages}; at least {stages} are expected, which are held or waited for at a time"
+    if tile.stages < 3:
+        yield f"stages is {tile.stages}; at least 3 are expected, which are held or waited for at a time"
     if tile.mt // tile.cluster_n % 8:
         yield f"mt {tile.mt} over cluster_n {tile.cluster_n} leaves a part that is no multiple of 8"
     exchange = (tile.split_k - 1) * -(-tile.mt // 8 // tile.split_k) * (tile.nt // 64) * 2 * KIB

@@ -62,7 +62,7 @@ class WgmmaTile(TileBase):
     """Blocks per SM the registers are sized for."""
     lut_parts: Annotated[int, Field(strict=True, ge=0, le=4)] = 0
     """Quarters of the codes that a byte table in shared memory expands; byte permutes do the rest."""
-    group_parts: Literal[1, 2, 4] = 2
+    group_parts: Literal[1, 2] = 2
     """Groups of 16 along K that are expanded and multiplied at a time."""
 
 

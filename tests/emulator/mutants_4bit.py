@@ -33,9 +33,9 @@ ALL_SYNC = (
     "  __syncthreads();\n"
     "  if constexpr (Config::kClusterN > 1) ptx::cluster_sync();  // peers arrive at these barriers\n"
 )
-FULL_WAIT = "    if (enters_stage) ptx::mbarrier_wait(shared_.full(at.slot), at.phase);\n"
+FULL_WAIT = "    if (kStep == 0) ptx::mbarrier_wait(flow.empty - Config::kStages * 8, ring.phase);\n"
 FINAL_WAIT = "    ptx::wgmma_wait<0>();\n    ptx::wgmma_pin(acc);\n"
-MULTIPLY = "descriptor + 2 * (group * kGroupParts + part)"
+MULTIPLY = "kPanel + 2 * (kBatch % kGroups * kGroupParts + part)"
 EXPECT = "a_bytes(tile_m) + Geometry::kWStageBytes);"
 LAST_SYNC = "  if constexpr (Config::kClusterN > 1) ptx::cluster_sync();\n"
 
@@ -46,7 +46,7 @@ WGMMA = (
     _wgmma(
         "wrong-full-phase",
         FULL_WAIT,
-        FULL_WAIT.replace("at.phase", "at.phase ^ 1"),
+        FULL_WAIT.replace("ring.phase", "ring.phase ^ 1"),
         "uninitialised",
         "in-flight",
         "race",
@@ -56,14 +56,14 @@ WGMMA = (
     _wgmma("too-many-bytes", EXPECT, EXPECT.replace(");", " + 128);"), "deadlock"),
     _wgmma(
         "early-release",
-        "ptx::wgmma_wait<1>();  // the group before is done",
+        "ptx::wgmma_wait<1>();  // the batch before is done",
         "ptx::wgmma_wait<3>();",
         "race",
         "registers",
         "in-flight",
         file="wgmma_consumer.cuh",
     ),
-    _wgmma("no-fence", "          ptx::wgmma_fence();\n", "", "registers", file="wgmma_consumer.cuh"),
+    _wgmma("no-fence", "    ptx::wgmma_fence();\n", "", "registers", file="wgmma_consumer.cuh"),
     _wgmma(
         "sum-not-waited-for", FINAL_WAIT, "    ptx::wgmma_pin(acc);\n", "registers", "race", file="wgmma_consumer.cuh"
     ),

@@ -28,6 +28,8 @@ inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) { return {__nv_bfl
 inline __nv_bfloat162 __float22bfloat162_rn(float2 pair) { return {__nv_bfloat16(pair.x), __nv_bfloat16(pair.y)}; }
 inline __nv_bfloat162 __float2bfloat162_rn(float x) { return {__nv_bfloat16(x), __nv_bfloat16(x)}; }
 inline float2 __bfloat1622float2(__nv_bfloat162 pair) { return {pair.x, pair.y}; }
+inline __nv_bfloat162 __low2bfloat162(__nv_bfloat162 pair) { return {pair.x, pair.x}; }
+inline __nv_bfloat162 __high2bfloat162(__nv_bfloat162 pair) { return {pair.y, pair.y}; }
 inline __nv_bfloat162 __hmul2(__nv_bfloat162 a, __nv_bfloat162 b) {
   return {__nv_bfloat16(float(a.x) * float(b.x)), __nv_bfloat16(float(a.y) * float(b.y))};
 }

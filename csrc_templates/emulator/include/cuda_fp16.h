@@ -33,6 +33,8 @@ inline __half2 __floats2half2_rn(float x, float y) { return {__half(x), __half(y
 inline __half2 __float22half2_rn(float2 pair) { return {__half(pair.x), __half(pair.y)}; }
 inline __half2 __float2half2_rn(float x) { return {__half(x), __half(x)}; }
 inline __half2 __half2half2(__half x) { return {x, x}; }
+inline __half2 __low2half2(__half2 pair) { return {pair.x, pair.x}; }
+inline __half2 __high2half2(__half2 pair) { return {pair.y, pair.y}; }
 inline float2 __half22float2(__half2 pair) { return {pair.x, pair.y}; }
 inline float __low2float(__half2 pair) { return pair.x; }
 inline float __high2float(__half2 pair) { return pair.y; }

@@ -143,6 +143,7 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
       ptx::mbarrier_init(shared.empty(slot), 4 * Geometry::kConsumers * Config::kClusterN);
     }
     ptx::mbarrier_init(shared.received(), 1);
+    ptx::mbarrier_init(shared.spare(), 1);
     ptx::mbarrier_init_fence();
     WgmmaSchedule<Config> ahead = schedule;
     WgmmaWork work;

@@ -48,6 +48,8 @@ struct WgmmaShared {
   __device__ __forceinline__ uint32_t full(int slot) const { return base + Geometry::kBarrierOffset + slot * 8; }
   __device__ __forceinline__ uint32_t empty(int slot) const { return full(slot) + Config::kStages * 8; }
   __device__ __forceinline__ uint32_t received() const { return full(2 * Config::kStages); }
+  // Nobody waits here: for arrivals that mean nothing yet.
+  __device__ __forceinline__ uint32_t spare() const { return received() + 8; }
 };
 
 // A position in the ring of stages; `phase` is the parity of the pass through it.

@@ -15,7 +15,7 @@ namespace tilewright {
 //   kOccupancy    blocks per multiprocessor the registers are sized for
 //   kLutParts     of every four groups of 16 in k, how many are expanded through a table of byte values in shared memory
 //                 instead of byte permutes (0..4): the two use different units
-//   kGroupParts   groups of 16 in k that are expanded and multiplied at a time (1, 2 or 4)
+//   kGroupParts   groups of 16 in k that are expanded and multiplied at a time (1 or 2)
 template <class Tile>
 struct WgmmaGeometry {
   static constexpr int kConsumers = Tile::kNt / 64;
@@ -41,11 +41,12 @@ struct WgmmaGeometry {
   //   byte table        with kLutParts: 256 entries of kTableStride bytes, the first 128 of them one word per lane
   //   code tables       two copies of 8 words
   //   nested code       256 floats
-  //   barriers          full and empty, one of each per stage; one for the split-k exchange
+  //   barriers          full and empty, one of each per stage; one for the split-k exchange; one that nobody waits at
   static constexpr int kPanelBytes = Tile::kMt * 128;
   static constexpr int kAStageBytes = Tile::kKc / 64 * kPanelBytes;
   static constexpr int kWStageBytes = Tile::kNt * Tile::kKc / 2;
-  static constexpr bool kShortOfSpace = Tile::kOccupancy > 1 || Tile::kMt >= 192;
+  static constexpr int kStagesBytes = Tile::kStages * (kAStageBytes + kWStageBytes);
+  static constexpr bool kShortOfSpace = Tile::kOccupancy > 1 || Tile::kMt >= 192 || kStagesBytes > 160 * 1024;
   static constexpr int kOutputRows = Tile::kMt % 64 == 0 && !kShortOfSpace ? 64 : Tile::kMt % 32 == 0 ? 32 : 16;
   static constexpr int kOutputBytes = kOutputRows * 128;
   // Split-k: what the other blocks of the cluster send lies over the A panels, but for those of the last turn (128 of k).
@@ -53,14 +54,13 @@ struct WgmmaGeometry {
   static constexpr int kExchangeBytes = (Tile::kSplitK - 1) * kShareBlocks * kConsumers * 128 * 16;
   static constexpr int kPanelsBytes = Tile::kStages * kAStageBytes;
   static_assert(kExchangeBytes <= kPanelsBytes - 2 * kPanelBytes, "the exchange does not fit");
-  static constexpr int kStagesBytes = Tile::kStages * (kAStageBytes + kWStageBytes);
 
   static constexpr int kAOffset = 0;
   static constexpr int kWOffset = kAOffset + Tile::kStages * kAStageBytes;
   static constexpr int kOutputOffset = kStagesBytes;
   static constexpr int kByteTableOffset = kOutputOffset + kConsumers * kOutputBytes;
   static constexpr int kAlignment = 1024;  // the dynamic window starts on 16 bytes only
-  static constexpr int kOtherBytes = kByteTableOffset + 64 + 256 * 4 + (2 * Tile::kStages + 1) * 8 + kAlignment;
+  static constexpr int kOtherBytes = kByteTableOffset + 64 + 256 * 4 + (2 * Tile::kStages + 2) * 8 + kAlignment;
   // One permute makes the offset of an entry when they are 256 bytes apart; where those do not fit, 128.
   static constexpr int kTableStride = (kOtherBytes + 256 * 256) * Tile::kOccupancy <= 227 * 1024 ? 256 : 128;
   static constexpr int kByteTableBytes = Tile::kLutParts > 0 ? 256 * kTableStride : 0;

@@ -18,11 +18,15 @@ __device__ __forceinline__ uint32_t ldg_near_byte(const uint8_t* source) {
   return value;
 }
 
-__device__ __forceinline__ uint4 ldg_near_128(const uint8_t* source) {
-  uint4 value;
-  asm volatile("ld.global.nc.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-               : "l"(source));
+__device__ __forceinline__ uint32_t ldg_near_half(const uint8_t* source) {
+  uint16_t value;
+  asm volatile("ld.global.nc.L2::256B.u16 %0, [%1];" : "=h"(value) : "l"(source));
+  return value;
+}
+
+__device__ __forceinline__ uint64_t ldg_near_64(const uint32_t* source) {
+  uint64_t value;
+  asm volatile("ld.global.nc.L2::256B.u64 %0, [%1];" : "=l"(value) : "l"(source));
   return value;
 }
 

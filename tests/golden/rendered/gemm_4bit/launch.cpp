@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "0346a9dc3232fb85a7817315a28d44071ddd24c32ec0abbbda83ef11f649a226";
+const char* const kSpecDigest = "d356616f2265ccdea9465aeec567b3225aa46ffd12661942aef4b7c777c9b33a";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
@@ -114,6 +114,8 @@ cudaError_t launch_w128x192_128_f16(const Gemm4bitArgs& args, cudaStream_t strea
 cudaError_t launch_w128x192_128_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w128x192_128_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w128x192_128_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x192_128_s4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w128x192_128_s4_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 
 cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] const Gemm4bitArgs& args,
                    [[maybe_unused]] cudaStream_t stream) {
@@ -325,6 +327,10 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
     case Tile::kW128x192_128_s2:
       if (dtype == DType::kF16) return launch_w128x192_128_s2_f16(args, stream);
       if (dtype == DType::kBf16) return launch_w128x192_128_s2_bf16(args, stream);
+      break;
+    case Tile::kW128x192_128_s4:
+      if (dtype == DType::kF16) return launch_w128x192_128_s4_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w128x192_128_s4_bf16(args, stream);
       break;
   }
   return cudaErrorSymbolNotFound;

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_fp8 {
 
-const char* const kSpecDigest = "0346a9dc3232fb85a7817315a28d44071ddd24c32ec0abbbda83ef11f649a226";
+const char* const kSpecDigest = "d356616f2265ccdea9465aeec567b3225aa46ffd12661942aef4b7c777c9b33a";
 
 cudaError_t launch_d8x4_small_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x4_small_bf16(const GemmFp8Args& args, cudaStream_t stream);

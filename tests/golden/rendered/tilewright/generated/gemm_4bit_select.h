@@ -153,8 +153,9 @@ enum class Tile : int {
   kW128x128_128_s4 = 48,
   kW128x192_128 = 49,
   kW128x192_128_s2 = 50,
+  kW128x192_128_s4 = 51,
 };
-inline constexpr int kTileCount = 51;
+inline constexpr int kTileCount = 52;
 
 struct TileInfo {
   const char* name;
@@ -214,6 +215,7 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"w128x128-128-s4", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w128x192-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w128x192-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
+    {"w128x192-128-s4", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
 };
 
 inline const char* tile_name(Tile tile) { return kTiles[static_cast<int>(tile)].name; }
@@ -268,7 +270,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 242;
+inline constexpr int kRuleCount = 243;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -497,6 +499,7 @@ inline const char* rule_id(int rule) {
       "wgmma-128-fewest-blocks",
       "wgmma-128-few-blocks",
       "wgmma-128-three-parts",
+      "wgmma-128-four-wide-parts",
       "wgmma-128-two-parts",
       "wgmma-128-two-wide-parts",
       "wgmma-128-one-wave",
@@ -520,9 +523,9 @@ inline const char* rule_id(int rule) {
 
 namespace rules {
 
-inline constexpr int64_t kField_kc[kTileCount] = { 0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128 };
-inline constexpr int64_t kField_mt[kTileCount] = { 0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 256, 32, 32, 32, 32, 32, 32, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 128 };
-inline constexpr int64_t kField_nt[kTileCount] = { 0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 128, 64, 128, 128, 128, 256, 256, 64, 128, 128, 192, 192, 256, 128, 128, 128, 128, 192, 192 };
+inline constexpr int64_t kField_kc[kTileCount] = { 0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128 };
+inline constexpr int64_t kField_mt[kTileCount] = { 0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 256, 32, 32, 32, 32, 32, 32, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 128, 128 };
+inline constexpr int64_t kField_nt[kTileCount] = { 0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 128, 64, 128, 128, 128, 256, 256, 64, 128, 128, 192, 192, 256, 128, 128, 128, 128, 192, 192, 192 };
 
 inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t num_sms) {
   [[maybe_unused]] const int64_t n_blocks = ((N + 63) / 64);
@@ -1938,72 +1941,76 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       rule = 224;
       return 47;
     }
-    if (M <= 128 && blocks_128 * 2 <= num_sms) {  // wgmma-128-two-parts
+    if (M <= 128 && blocks_192 * 80 <= num_sms * 17) {  // wgmma-128-four-wide-parts
       rule = 225;
+      return 51;
+    }
+    if (M <= 128 && blocks_128 * 2 <= num_sms) {  // wgmma-128-two-parts
+      rule = 226;
       return 46;
     }
     if (M <= 128 && blocks_192 * 2 <= num_sms && blocks_192 * 8 >= num_sms * 3) {  // wgmma-128-two-wide-parts
-      rule = 226;
+      rule = 227;
       return 50;
     }
     if (M <= 128 && blocks_128 <= num_sms) {  // wgmma-128-one-wave
-      rule = 227;
+      rule = 228;
       return 45;
     }
     if (M <= 128) {  // wgmma-128-rest
-      rule = 228;
+      rule = 229;
       return 50;
     }
     if (M <= 256 && tiles_128 * 4 <= num_sms) {  // wgmma-256-few-blocks
-      rule = 229;
+      rule = 230;
       return 40;
     }
     if (tiles_128 * 2 <= num_sms) {  // wgmma-half-wave
-      rule = 230;
+      rule = 231;
       return 46;
     }
     if (tiles_128x192 * 2 <= num_sms) {  // wgmma-half-wave-192
-      rule = 231;
+      rule = 232;
       return 50;
     }
     if (M >= 257 && tiles_192 * 4 < tiles_256 * 5 && tiles_192 * 2 > num_sms && tiles_128 <= num_sms) {  // wgmma-less-empty-one-wave
-      rule = 232;
+      rule = 233;
       return 45;
     }
     if (M >= 129 && tiles_192 * 4 < tiles_256 * 5) {  // wgmma-less-empty
-      rule = 233;
+      rule = 234;
       return 31;
     }
     if (M <= 256 && tiles_256 * 2 <= num_sms) {  // wgmma-256-half-wave
-      rule = 234;
+      rule = 235;
       return 32;
     }
     if (M >= 257 && tiles_128 <= num_sms && K <= 8192) {  // wgmma-one-wave-128
-      rule = 235;
+      rule = 236;
       return 45;
     }
     if (M >= 257 && tiles_256 * 2 <= num_sms) {  // wgmma-two-parts
-      rule = 236;
+      rule = 237;
       return 32;
     }
     if (M >= 257 && tiles_192 <= num_sms) {  // wgmma-one-wave-192
-      rule = 237;
+      rule = 238;
       return 31;
     }
     if (tiles_128x192 <= num_sms) {  // wgmma-one-wave-128x192
-      rule = 238;
+      rule = 239;
       return 49;
     }
     if (M >= 257 && M <= 1024 && K <= 2048 && tiles_256 > num_sms) {  // wgmma-short-k
-      rule = 239;
+      rule = 240;
       return 50;
     }
     if (M >= 257 && tiles_192 <= num_sms * 2 && tiles_256 > num_sms) {  // wgmma-two-waves-192
-      rule = 240;
+      rule = 241;
       return 31;
     }
     if (true) {  // wgmma-rest
-      rule = 241;
+      rule = 242;
       return 32;
     }
   }
@@ -2226,6 +2233,8 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
     case Tile::kW128x192_128:
       return K % 64 == 0 && blocksize != 32;
     case Tile::kW128x192_128_s2:
+      return K % 64 == 0 && blocksize != 32;
+    case Tile::kW128x192_128_s4:
       return K % 64 == 0 && blocksize != 32;
   }
   return false;

@@ -17,7 +17,7 @@ struct Tile_w128x128_128_s2 {
   static constexpr int kOccupancy = 1;
   static constexpr int kLutParts = 4;
   static constexpr int kGroupParts = 2;
-  static constexpr int kSmemBytes = 206968;
+  static constexpr int kSmemBytes = 206976;
 };
 static_assert(smem_bytes<Tile_w128x128_128_s2>() == Tile_w128x128_128_s2::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of w128x128-128-s2");

@@ -17,7 +17,7 @@ struct Tile_w192x128_64_s2 {
   static constexpr int kOccupancy = 1;
   static constexpr int kLutParts = 3;
   static constexpr int kGroupParts = 2;
-  static constexpr int kSmemBytes = 219288;
+  static constexpr int kSmemBytes = 219296;
 };
 static_assert(smem_bytes<Tile_w192x128_64_s2>() == Tile_w192x128_64_s2::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of w192x128-64-s2");

@@ -17,7 +17,7 @@ struct Tile_w256x128_64_s2 {
   static constexpr int kOccupancy = 1;
   static constexpr int kLutParts = 4;
   static constexpr int kGroupParts = 2;
-  static constexpr int kSmemBytes = 223368;
+  static constexpr int kSmemBytes = 223376;
 };
 static_assert(smem_bytes<Tile_w256x128_64_s2>() == Tile_w256x128_64_s2::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of w256x128-64-s2");

@@ -17,7 +17,7 @@ struct Tile_w32x128_128_s3 {
   static constexpr int kOccupancy = 1;
   static constexpr int kLutParts = 4;
   static constexpr int kGroupParts = 2;
-  static constexpr int kSmemBytes = 207048;
+  static constexpr int kSmemBytes = 207056;
 };
 static_assert(smem_bytes<Tile_w32x128_128_s3>() == Tile_w32x128_128_s3::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of w32x128-128-s3");

@@ -17,7 +17,7 @@ struct Tile_w32x256_128_s2 {
   static constexpr int kOccupancy = 1;
   static constexpr int kLutParts = 4;
   static constexpr int kGroupParts = 2;
-  static constexpr int kSmemBytes = 207000;
+  static constexpr int kSmemBytes = 207008;
 };
 static_assert(smem_bytes<Tile_w32x256_128_s2>() == Tile_w32x256_128_s2::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of w32x256-128-s2");

@@ -17,7 +17,7 @@ struct Tile_w64x192_128_s4 {
   static constexpr int kOccupancy = 1;
   static constexpr int kLutParts = 4;
   static constexpr int kGroupParts = 2;
-  static constexpr int kSmemBytes = 206984;
+  static constexpr int kSmemBytes = 206992;
 };
 static_assert(smem_bytes<Tile_w64x192_128_s4>() == Tile_w64x192_128_s4::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of w64x192-128-s4");

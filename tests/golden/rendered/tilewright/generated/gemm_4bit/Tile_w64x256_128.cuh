@@ -17,7 +17,7 @@ struct Tile_w64x256_128 {
   static constexpr int kOccupancy = 1;
   static constexpr int kLutParts = 4;
   static constexpr int kGroupParts = 2;
-  static constexpr int kSmemBytes = 198776;
+  static constexpr int kSmemBytes = 198784;
 };
 static_assert(smem_bytes<Tile_w64x256_128>() == Tile_w64x256_128::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of w64x256-128");

@@ -17,7 +17,7 @@ struct Tile_w64x64_128_s4 {
   static constexpr int kOccupancy = 2;
   static constexpr int kLutParts = 4;
   static constexpr int kGroupParts = 2;
-  static constexpr int kSmemBytes = 100472;
+  static constexpr int kSmemBytes = 100480;
 };
 static_assert(smem_bytes<Tile_w64x64_128_s4>() == Tile_w64x64_128_s4::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of w64x64-128-s4");
