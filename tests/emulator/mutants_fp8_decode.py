@@ -21,7 +21,7 @@ def _bulk(
     return Mutant(f"bulk-{name}", _target(cluster), problem, Patch(f"gemm_fp8/{file}", old, new), detectors)
 
 
-GIVEN_BACK = "    if (lane_ == 0) ptx::mbarrier_arrive(shared_.empty(slots[kIndex]));\n"
+GIVEN_BACK = "    give_back(slots[kIndex]);\n"
 READ = "    ptx::wgmma_wait<kCount - 1 - kIndex>();\n    ptx::wgmma_pin(part[kIndex]);\n"
 
 MUTANTS = (
@@ -90,10 +90,17 @@ MUTANTS = (
     _bulk(
         "scale-of-another-unit",
         "decode_bulk_multiply.cuh",
-        "      const int unit = share_.unit(step + kIndex);\n",
         "      const int unit = step + kIndex;\n",
+        "      const int unit = step;\n",
         "result",
         cluster=1,
         scaling="block",
+    ),
+    _bulk(
+        "not-turned",
+        "decode_bulk_multiply.cuh",
+        "    second = ptx::transpose_8x8(second);\n",
+        "",
+        "result",
     ),
 )

@@ -58,7 +58,7 @@ FP8 = (
     _fp8(
         "scale-of-the-first-block",
         "wgmma_producer.cuh",
-        "      of_b += params_.scale_b_k;\n",
+        "      of_b += params_.scale_steps.b_k;\n",
         "",
         "result",
         target=wgmma_fp8(promote=1),
@@ -71,6 +71,23 @@ FP8 = (
         "      (void)slot, (void)at;\n",
         "uninitialised",
         target=wgmma_fp8(swap=1, mt=96, consumers=1),
+    ),
+    _fp8(
+        "dependencies-not-awaited",
+        "wgmma.cuh",
+        "      ptx::wait_for_dependencies();\n      while (schedule.take(work)) producer.load(work);\n",
+        "      while (schedule.take(work)) producer.load(work);\n",
+        "dependency",
+    ),
+    _fp8(
+        "asked-for-twice",
+        "wgmma_producer.cuh",
+        "    if constexpr (!Config::kPromote) ahead_ = steps;\n",
+        "",
+        "race",
+        "in-flight",
+        "barrier",
+        "deadlock",
     ),
     _fp8(
         "sums-not-awaited",

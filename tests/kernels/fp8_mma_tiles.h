@@ -27,7 +27,12 @@
   X(d32_s1_pair, 32, 4, 8, 1, 2, 2, 24)     \
   X(d32_s2_pair, 32, 4, 8, 2, 2, 2, 24)     \
   X(d32_wide_pair, 32, 8, 5, 1, 2, 2, 24)
-#define TILEWRIGHT_FP8_BULK_3(X, Y)
+#define TILEWRIGHT_FP8_BULK_3(X, Y)         \
+  X(d64_s1, 64, 4, 6, 1, 2, 1, 24)          \
+  Y(d64_s2, 64, 4, 6, 2, 2, 1, 24)          \
+  X(d64_s2_pair, 64, 4, 6, 2, 2, 2, 24)     \
+  X(d64_wide_pair, 64, 8, 4, 1, 2, 2, 24)   \
+  X(d64_wide_deep, 64, 8, 7, 1, 1, 1, 40)
 
 #define TILEWRIGHT_FP8_MMA_0(X, Y)
 #define TILEWRIGHT_FP8_MMA_1(X, Y)

@@ -26,6 +26,10 @@ TARGETS = {
     "bulk": Target("gemm_fp8", "decode", "bulk", BULK, (9, 0)),
     "bulk2": Target("gemm_fp8", "decode", "bulk2", {**BULK, "mb": 8, "cluster": 2}, (9, 0), "f32"),
     "bulk4": Target("gemm_fp8", "decode", "bulk4", {**BULK, "warps": 8, "cluster": 4, "per_sm": 2}, (9, 0)),
+    "bulk64": Target("gemm_fp8", "decode", "bulk64", {**BULK, "mb": 64, "depth": 4}, (9, 0)),
+    "bulk48": Target(
+        "gemm_fp8", "decode", "bulk48", {**BULK, "mb": 48, "warps": 8, "cluster": 2, "a_kb": 8}, (9, 0), "f32"
+    ),
     "mma": Target("gemm_fp8", "mma_m16n8k32", "mma", FP8, (12, 0)),
     "nvfp4": Target("gemm_nvfp4", "mma_block_scaled", "nvfp4", NVFP4, (12, 1)),
 }
@@ -35,6 +39,8 @@ SIZES = {
     "bulk": (13, 235, 640),
     "bulk2": (5, 51, 640),
     "bulk4": (16, 115, 640),
+    "bulk64": (61, 235, 640),
+    "bulk48": (45, 115, 640),
     "mma": (37, 53, 640),
     "nvfp4": (37, 93, 800),
 }
@@ -172,6 +178,8 @@ OWN_REFUSALS: dict[str, list[tuple[dict[str, int], str]]] = {
     "bulk": [({"m": 17}, UNSUPPORTED), ({**LONG, "scaling": 2}, UNSUPPORTED)],  # scales of A exceed a_kb
     "bulk2": [({"m": 9}, UNSUPPORTED), ({"n": 65, "ldo": 65}, UNSUPPORTED)],  # two tiles, one cluster
     "bulk4": [({"m": 17}, UNSUPPORTED), ({"n": 129, "ldo": 129}, UNSUPPORTED)],
+    "bulk64": [({"m": 65}, UNSUPPORTED), ({**LONG, "scaling": 2}, UNSUPPORTED)],
+    "bulk48": [({"m": 49}, UNSUPPORTED), ({"n": 257, "ldo": 257}, UNSUPPORTED)],
 }
 
 

@@ -9,7 +9,8 @@ namespace tilewright {
 
 enum class Fp8Type : int { kE4m3 = 0, kE5m2 = 1 };
 
-// What one scale covers: the whole operand; a row of A and a row of B (an output column); 1 x 128 of A by 128 x 128 of B.
+// What one scale covers: the whole operand; a row of A and a row of B (an output column); 1 x 128 of A by 128 x 128
+// of B.
 enum class Scaling : int { kTensor = 0, kRow = 1, kBlock = 2 };
 
 // How the rows of A are shared out among `groups` weights.
@@ -55,5 +56,16 @@ struct GemmFp8Args {
   void* workspace;
   int64_t workspace_bytes;
 };
+
+// The steps of the scales as kernels take them, whatever the arguments hold where a scale does not change: 0 there.
+struct ScaleSteps {
+  int64_t a_m, a_k, b_n, b_k;
+};
+
+inline ScaleSteps scale_steps_of(const GemmFp8Args& args) {
+  const bool by_row = args.scaling != Scaling::kTensor, by_block = args.scaling == Scaling::kBlock;
+  return {by_row ? args.scale_a_m : 0, by_block ? args.scale_a_k : 0, by_row ? args.scale_b_n : 0,
+          by_block ? args.scale_b_k : 0};
+}
 
 }  // namespace tilewright

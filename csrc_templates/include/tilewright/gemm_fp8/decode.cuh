@@ -1,10 +1,10 @@
-// The decode engine of gemm_fp8: few rows of A, so the time is that of reading the weights once (sm_89 and later; dependent
-// launches from sm_90 on).
+// The decode engine of gemm_fp8: few rows of A, so the time is that of reading the weights once (sm_89 and later;
+// dependent launches from sm_90 on).
 //
-// A block owns a range of weight rows and splits k among its warps. A warp streams its part of the rows, 16 at a time, through a
-// ring of its own and multiplies it by A, which waits in shared memory. Every few tiles the block meets and adds up the sums of
-// its warps, in a fixed order: results do not depend on timing. Weights and their scales are constants, so they are fetched
-// before the kernels this one depends on have finished; the rest waits for those.
+// A block owns a range of weight rows and splits k among its warps. A warp streams its part of the rows, 16 at a time,
+// through a ring of its own and multiplies it by A, which waits in shared memory. Every few tiles the block meets and
+// adds up the sums of its warps, in a fixed order: results do not depend on timing. Weights and their scales are
+// constants, so they are fetched before the kernels this one depends on have finished; the rest waits for those.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -99,10 +99,7 @@ inline DecodeParams decode_params(const GemmFp8Args& args) {
   params.lda = args.lda;
   params.ldb = args.ldb;
   params.ldo = args.ldo;
-  params.scale_a_m = args.scaling == Scaling::kTensor ? 0 : args.scale_a_m;
-  params.scale_a_k = args.scale_a_k;
-  params.scale_b_n = args.scaling == Scaling::kTensor ? 0 : args.scale_b_n;
-  params.scale_b_k = args.scale_b_k;
+  params.scale_steps = scale_steps_of(args);
   params.m = static_cast<int>(args.m);
   params.n = static_cast<int>(args.n);
   params.k = static_cast<int>(args.k);
@@ -137,16 +134,14 @@ cudaError_t launch_decode(const GemmFp8Args& args, DecodeParams params, cudaStre
   return host::launch_cluster_kernel(kernel, launch, stream, params);
 }
 
-// Takes M up to kMb, every N, K % 16 == 0 (Scaling::kBlock: K % 128 == 0); cudaErrorNotSupported for more rows, for groups, for
-// K == 0, and where A, its scales and those of a block's weights, and the bias exceed kAKb.
+// Takes M up to kMb, every N, K % 16 == 0 (Scaling::kBlock: K % 128 == 0); cudaErrorNotSupported for more rows, for
+// groups, for K == 0, and where A, its scales and those of a block's weights, and the bias exceed kAKb.
 template <>
 struct EngineLauncher<Engine::kDecode> {
   template <class Config>
   static cudaError_t launch(const GemmFp8Args& args, cudaStream_t stream) {
-    if (const cudaError_t error = check_mma(args, ElementTraits<typename Config::Element>::kDType); error != cudaSuccess) {
-      return error;
-    }
-    if (args.m == 0 || args.n == 0) return cudaSuccess;
+    const cudaError_t checked = check_mma(args, ElementTraits<typename Config::Element>::kDType);
+    if (checked != cudaSuccess || args.m == 0 || args.n == 0) return checked;
     if (args.grouping != Grouping::kNone || args.m > Config::kMb || args.k == 0 || args.n > (int64_t{1} << 30)) {
       return cudaErrorNotSupported;
     }

@@ -1,5 +1,6 @@
-// The decode engine's kernel for Hopper: weights and A by bulk tensor copies into a ring of swizzled stages, one loading warp,
-// one or two multiplying warpgroups that have the weight as the 64-row side of wgmma. Blocks of a cluster may share out k.
+// The decode engine's kernel for Hopper: weights and A by bulk tensor copies into a ring of swizzled stages, one
+// loading warp, one or two multiplying warpgroups that have the weight as the 64-row side of wgmma. Blocks of a cluster
+// may share out k.
 #pragma once
 
 #include <cuda.h>
@@ -33,6 +34,7 @@ __global__ void __launch_bounds__(DecodeBulkLayout<Config>::kThreads, Config::kO
     ptx::tma_prefetch_map(&map_b);
     ptx::tma_prefetch_map(&map_a);
     producer.initialise();
+    if (params.fresh) ptx::wait_for_dependencies();
     producer.start();
   }
   DecodeBulkConsumer<Config, kBlock, kE5m2> consumer(params, share, shared);
@@ -54,22 +56,21 @@ __global__ void __launch_bounds__(DecodeBulkLayout<Config>::kThreads, Config::kO
 
 template <class Config>
 DecodeBulkParams decode_bulk_params(const GemmFp8Args& args, int64_t slots) {
-  const bool by_row = args.scaling != Scaling::kTensor, by_block = args.scaling == Scaling::kBlock;
+  constexpr int64_t kElement = sizeof(typename Config::Element);
   DecodeBulkParams params{};
   params.scale_a = args.scale_a;
   params.scale_b = args.scale_b;
   params.bias = args.bias;
   params.out = args.out;
   params.ldo = args.ldo;
-  params.scale_a_m = by_row ? args.scale_a_m : 0;
-  params.scale_b_n = by_row ? args.scale_b_n : 0;
-  params.scale_a_k = by_block ? args.scale_a_k : 0;
-  params.scale_b_k = by_block ? args.scale_b_k : 0;
+  params.scale_steps = scale_steps_of(args);
   params.m = static_cast<int>(args.m);
   params.n = static_cast<int>(args.n);
   params.units = static_cast<int>(ceil_div(args.k, 128));
   params.tile_rows = static_cast<int>(best_tile_rows(args.n, slots, DecodeBulkLayout<Config>::kRows));
   params.tiles = static_cast<int>(ceil_div(args.n, params.tile_rows));
+  params.fresh = args.fresh_weights;
+  params.wide = args.ldo % 4 == 0 && lies_on(args.out, 4 * kElement);
   return params;
 }
 
@@ -94,12 +95,12 @@ cudaError_t launch_decode_bulk(const GemmFp8Args& args, const DecodeBulkParams& 
   if (error == cudaSuccess) error = host::make_tensor_map(key_b, map_b);
   if (error != cudaSuccess) return error;
   const host::ClusterLaunch launch{dim3(static_cast<unsigned>(clusters * Config::kCluster)), dim3(Layout::kThreads),
-                                   Layout::kLeastBytes + static_cast<int>(scales), Config::kCluster, !args.fresh_weights};
+                                   Layout::kLeastBytes + static_cast<int>(scales), Config::kCluster, true};
   return host::launch_cluster_kernel(kernel, launch, stream, map_a, map_b, params);
 }
 
-// As the mma.sync kernel, for sm_90 alone. Without a cluster every N; with one, cudaErrorNotSupported for more tiles than
-// clusters. Scales of Scaling::kBlock that exceed kAKb: cudaErrorNotSupported.
+// As the mma.sync kernel, for sm_90 alone. Without a cluster every N; with one, cudaErrorNotSupported for more tiles
+// than clusters. Scales of Scaling::kBlock that exceed kAKb: cudaErrorNotSupported.
 template <class Config>
 cudaError_t decode_by_bulk(const GemmFp8Args& args, cudaStream_t stream) {
   int device = 0, major = 0;

@@ -7,6 +7,7 @@
 #include "tilewright/gemm_fp8/decode_bulk_stream.cuh"
 #include "tilewright/ptx/cp_async.cuh"
 #include "tilewright/ptx/lds.cuh"
+#include "tilewright/ptx/movmatrix.cuh"
 #include "tilewright/ptx/tma_store.cuh"
 #include "tilewright/ptx/warpgroup.cuh"
 #include "tilewright/ptx/wgmma.cuh"
@@ -14,8 +15,8 @@
 
 namespace tilewright::gemm_fp8::kernels {
 
-// One of the threads that multiply. It holds weight rows g and g + 8 of its warp's 16, and of every eight rows of A two.
-// Sums of the tensor core, whose precision is not that of fp32, are added up every 128 of k, under the scales of
+// One of the threads that multiply. It holds weight rows g and g + 8 of its warp's 16, and of every eight rows of A
+// two. Sums of the tensor core, whose precision is not that of fp32, are added up every 128 of k, under the scales of
 // Scaling::kBlock.
 template <class Config, bool kBlock, bool kE5m2>
 class DecodeBulkConsumer {
@@ -33,8 +34,8 @@ class DecodeBulkConsumer {
     row_ = warp_ * 16 + (lane_ >> 2);
   }
 
-  // Rows of the stages that no copy fills become zeros: their products are left out, but they are multiplied. Boxes that
-  // hang over the end of A would do it too, but cost more than the rows they bring. The block meets afterwards.
+  // Rows of the stages that no copy fills become zeros: their products are left out, but they are multiplied. Boxes
+  // that hang over the end of A would do it too, but cost more than the rows they bring. The block meets afterwards.
   __device__ __forceinline__ void clear_unused_rows() const {
     for (int slot = 0; slot < Config::kDepth; ++slot) {
       clear(shared_.weights(slot) + params_.tile_rows * 128, Layout::kRows - params_.tile_rows);
@@ -54,10 +55,12 @@ class DecodeBulkConsumer {
   }
 
  private:
+  static constexpr int kThreads = 32 * Config::kWarps;
+
   static __device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
   static __device__ __forceinline__ void clear(uint32_t first, int rows) {
-    for (int i = static_cast<int>(threadIdx.x); i < rows * 8; i += 32 * Config::kWarps) {
+    for (int i = static_cast<int>(threadIdx.x); i < rows * 8; i += kThreads) {
       ptx::sts_float4(first + i * 16, 0.0f, 0.0f, 0.0f, 0.0f);
     }
   }
@@ -76,7 +79,7 @@ class DecodeBulkConsumer {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = consumer.weight_row(tile, half);
-        b[half] = kBlock ? 1.0f : __ldg(params.scale_b + min(row, params.n - 1) * params.scale_b_n);
+        b[half] = kBlock ? 1.0f : __ldg(params.scale_b + min(row, params.n - 1) * params.scale_steps.b_n);
         bias[half] = epilogue::bias_at<Element>(params.bias, row, params.n);
       }
       a[0] = 1.0f;
@@ -84,7 +87,7 @@ class DecodeBulkConsumer {
 #pragma unroll
         for (int i = 0; i < kSums / 2; ++i) {
           const int m = consumer.column(i / 2 * 4 + i % 2);
-          a[i] = params.scale_a[min(m, params.m - 1) * params.scale_a_m];
+          a[i] = params.scale_a[min(m, params.m - 1) * params.scale_steps.a_m];
         }
       }
     }
@@ -94,19 +97,18 @@ class DecodeBulkConsumer {
     }
   };
 
-  // Scales of A: of each unit of the block kMb; then of its tiles, and each of two blocks of rows that a tile may touch, one
-  // for each unit.
+  // Scales of A: of each unit of the block kMb; then of its tiles, and each of two blocks of rows that a tile may
+  // touch, one for each unit.
   __device__ __forceinline__ uint32_t scale_b_place(int index, int touched, int unit) const {
     return shared_.scales() + ((Config::kMb + index * 2 + touched) * share_.units + unit) * 4;
   }
 
   __device__ __forceinline__ void fetch_block_scales() const {
-    constexpr int kThreads = 32 * Config::kWarps;
     const int thread = static_cast<int>(threadIdx.x);
     for (int i = thread; i < share_.units * Config::kMb; i += kThreads) {
       const int m = i % Config::kMb, unit = i / Config::kMb;
-      const float* source = params_.scale_a + min(m, params_.m - 1) * params_.scale_a_m +
-                            (share_.first_unit + unit) * params_.scale_a_k;
+      const float* source = params_.scale_a + min(m, params_.m - 1) * params_.scale_steps.a_m +
+                            (share_.first_unit + unit) * params_.scale_steps.a_k;
       ptx::cp_async_4(shared_.scales() + i * 4, source, m < params_.m ? 4 : 0);
     }
     for (int i = thread; i < share_.tiles * 2 * share_.units; i += kThreads) {
@@ -114,7 +116,7 @@ class DecodeBulkConsumer {
       const int first = share_.tile(pair >> 1) * params_.tile_rows;
       const int block = min(first / 128 + (pair & 1), (params_.n - 1) / 128);
       const float* source =
-          params_.scale_b + block * params_.scale_b_n + (share_.first_unit + unit) * params_.scale_b_k;
+          params_.scale_b + block * params_.scale_steps.b_n + (share_.first_unit + unit) * params_.scale_steps.b_k;
       ptx::cp_async_4(scale_b_place(pair >> 1, pair & 1, unit), source, 4);
     }
     ptx::cp_async_commit();
@@ -122,8 +124,33 @@ class DecodeBulkConsumer {
     ptx::named_barrier_sync(1, kThreads);
   }
 
+  // The slot of the next stage, once it is full.
+  __device__ __forceinline__ int open() {
+    ptx::mbarrier_wait(shared_.full(slot_), parity_);
+    const int slot = slot_;
+    if (++slot_ == Config::kDepth) {
+      slot_ = 0;
+      parity_ ^= 1;
+    }
+    return slot;
+  }
+
+  __device__ __forceinline__ void give_back(int slot) const {
+    if (lane_ == 0) ptx::mbarrier_arrive(shared_.empty(slot));
+  }
+
+  // Starts the products of a stage.
+  __device__ __forceinline__ void start(float (&part)[kSums], int slot) const {
+    const uint64_t x = ptx::wgmma_descriptor_k_major_128b(shared_.weights(slot) + warp_ / 4 * 64 * 128);
+    const uint64_t y = ptx::wgmma_descriptor_k_major_128b(shared_.a(slot));
+#pragma unroll
+    for (int k = 0; k < 4; ++k) Multiply::run(part, x + 2 * k, y + 2 * k, k == 0 ? 0 : 1);
+    ptx::wgmma_commit();
+  }
+
   __device__ __forceinline__ void multiply(float (&sums)[kSums], int index) {
-    constexpr int kAtOnce = kSums * Config::kWarps * Config::kOccupancy > 256 ? 1 : 2;  // as registers allow
+    constexpr int kRegisters = 65536 / (Layout::kThreads * Config::kOccupancy);  // that a thread may have
+    constexpr int kAtOnce = 3 * kSums + 64 <= (kRegisters < 255 ? kRegisters : 255) ? 2 : 1;
     int step = 0;
     if (share_.units % kAtOnce != 0) {
       add_stages<1>(sums, index, 0);
@@ -139,35 +166,22 @@ class DecodeBulkConsumer {
     float part[kCount][kSums];
     int slots[kCount];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      ptx::mbarrier_wait(shared_.full(slot_), parity_);
-      slots[i] = slot_;
-      if (++slot_ == Config::kDepth) {
-        slot_ = 0;
-        parity_ ^= 1;
-      }
-    }
+    for (int& slot : slots) slot = open();
     ptx::wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const uint64_t x = ptx::wgmma_descriptor_k_major_128b(shared_.weights(slots[i]) + warp_ / 4 * 64 * 128);
-      const uint64_t y = ptx::wgmma_descriptor_k_major_128b(shared_.a(slots[i]));
-#pragma unroll
-      for (int k = 0; k < 4; ++k) Multiply::run(part[i], x + 2 * k, y + 2 * k, k == 0 ? 0 : 1);
-      ptx::wgmma_commit();
-    }
+    for (int i = 0; i < kCount; ++i) start(part[i], slots[i]);
     add_part<kCount, 0>(sums, part, slots, index, step);
     if constexpr (kCount == 2) add_part<kCount, 1>(sums, part, slots, index, step);
   }
 
   template <int kCount, int kIndex>
-  __device__ __forceinline__ void add_part(float (&sums)[kSums], float (&part)[kCount][kSums], const int (&slots)[kCount],
-                                           int index, int step) const {
+  __device__ __forceinline__ void add_part(float (&sums)[kSums], float (&part)[kCount][kSums],
+                                           const int (&slots)[kCount], int index, int step) const {
     ptx::wgmma_wait<kCount - 1 - kIndex>();
     ptx::wgmma_pin(part[kIndex]);
-    if (lane_ == 0) ptx::mbarrier_arrive(shared_.empty(slots[kIndex]));
+    give_back(slots[kIndex]);
     if constexpr (kBlock) {
-      const int unit = share_.unit(step + kIndex);
+      const int unit = step + kIndex;
       const int tile = share_.tile(index), first = tile * params_.tile_rows / 128;
       float scale_b[2];
 #pragma unroll
@@ -188,8 +202,8 @@ class DecodeBulkConsumer {
     }
   }
 
-  // Gives the sums of each warp to the block of the cluster that finishes its rows, and there adds them up in the order of
-  // k. Whether that is this block.
+  // Gives the sums of each warp to the block of the cluster that finishes its rows, and there adds them up in the order
+  // of k. Whether that is this block.
   __device__ __forceinline__ bool add_up(float (&sums)[kSums]) const {
     constexpr int kQuads = kSums / 4;
     ptx::cluster_wait();
@@ -230,6 +244,20 @@ class DecodeBulkConsumer {
   }
 
   __device__ __forceinline__ void store(const float (&sums)[kSums], const Factors& factors, int tile) const {
+    if constexpr (sizeof(Element) == 2) {
+#pragma unroll
+      for (int i = 0; i < kSums; i += 4) {
+        const auto pair = [&](int j) {
+          return ElementTraits<Element>::pack(factors.finished(sums[j], j), factors.finished(sums[j + 1], j + 1));
+        };
+        if (2 * i < params_.m) store_turned(2 * i, tile, pair(i), pair(i + 2));
+      }
+    } else {
+      store_single(sums, factors, tile);
+    }
+  }
+
+  __device__ __forceinline__ void store_single(const float (&sums)[kSums], const Factors& factors, int tile) const {
     Element* out = static_cast<Element*>(params_.out);
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
@@ -237,6 +265,27 @@ class DecodeBulkConsumer {
       if (m < params_.m && row < params_.n && row_ + 8 * half < params_.tile_rows) {
         out[m * params_.ldo + row] = ElementTraits<Element>::from_float(factors.finished(sums[i], i));
       }
+    }
+  }
+
+  // Of rows `m` up to m + 7 of A: four neighbouring results a lane, so that a warp writes whole sectors.
+  __device__ __forceinline__ void store_turned(int m, int tile, uint32_t first, uint32_t second) const {
+    first = ptx::transpose_8x8(first);
+    second = ptx::transpose_8x8(second);
+    const bool odd = lane_ & 1;
+    const uint32_t other = __shfl_xor_sync(0xffffffffu, odd ? first : second, 1);
+    const uint2 four = odd ? uint2{other, second} : uint2{first, other};
+    const int row = warp_ * 16 + (odd ? 8 : 0) + 2 * (lane_ & 2), at = m + (lane_ >> 2);
+    const int n = tile * params_.tile_rows + row;
+    if (at >= params_.m || row >= params_.tile_rows || n >= params_.n) return;
+    auto* target = static_cast<uint16_t*>(params_.out) + at * params_.ldo + n;
+    if (params_.wide && n + 4 <= params_.n) {
+      *reinterpret_cast<uint2*>(target) = four;
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (n + i < params_.n) target[i] = static_cast<uint16_t>((i < 2 ? four.x : four.y) >> 16 * (i & 1));
     }
   }
 

@@ -7,9 +7,10 @@
 
 namespace tilewright::gemm_fp8 {
 
-// Tile fields, where kCluster is not 0: kMb rows of A at most, an N of wgmma; kWarps that multiply, 4 or 8, 16 weight rows
-// each; kDepth stages of 128 in k; kCluster blocks that share out k; kOccupancy blocks that must fit a multiprocessor; kPerSm
-// blocks of the grid to a multiprocessor; kAKb of shared memory for the scales of Scaling::kBlock, at most.
+// Tile fields, where kCluster is not 0: kMb rows of A at most, an N of wgmma; kWarps that multiply, 4 or 8, 16 weight
+// rows each; kDepth stages of 128 in k; kCluster blocks that share out k; kOccupancy blocks that must fit a
+// multiprocessor; kPerSm blocks of the grid to a multiprocessor; kAKb of shared memory for the scales of
+// Scaling::kBlock, at most.
 template <class Tile>
 struct DecodeBulkLayout {
   static constexpr int kRows = 16 * Tile::kWarps;  // of the weight in a tile, at most
@@ -22,8 +23,8 @@ struct DecodeBulkLayout {
   static_assert(Tile::kDepth >= 2, "one stage is multiplied while another is under way");
 
   // Dynamic shared memory, in this order: stages x weights, stages x A, rows of 128 swizzled bytes each; what the other
-  // blocks of the cluster send; a full and an empty barrier per stage and one for the sums; the scales of Scaling::kBlock.
-  // And 1024 bytes to align the whole.
+  // blocks of the cluster send; a full and an empty barrier per stage and one for the sums; the scales of
+  // Scaling::kBlock. And 1024 bytes to align the whole.
   static constexpr int kAlignment = 1024;
   static constexpr int kWeightBytes = kRows * 128;
   static constexpr int kABytes = Tile::kMb * 128;
@@ -43,15 +44,18 @@ struct DecodeBulkParams {
   const void* bias;
   void* out;
   int64_t ldo;
-  int64_t scale_a_m, scale_a_k, scale_b_n, scale_b_k;
+  ScaleSteps scale_steps;
   int m, n;
   int units;      // of 128 in k, the last one perhaps not whole
   int tile_rows;  // of the weight
   int tiles;
+  bool fresh;  // the weight may not have been written yet by the kernels ahead
+  bool wide;   // rows of out start on four elements
 };
 
-// Rows of the weight in a tile, a multiple of 8 up to `most`: one tile for each of `slots` clusters where that is enough, else
-// what is done first; short tiles, which leave the stages half empty, and the end of each tile cost something too.
+// Rows of the weight in a tile, a multiple of 8 up to `most`: one tile for each of `slots` clusters where that is
+// enough, else what is done first; short tiles, which leave the stages half empty, and the end of each tile cost
+// something too.
 inline int64_t best_tile_rows(int64_t n, int64_t slots, int64_t most) {
   if (n <= slots * most) return (n + slots * 8 - 1) / (slots * 8) * 8;
   int64_t best = most, best_cost = INT64_MAX;

@@ -10,12 +10,12 @@
 
 namespace tilewright::gemm_fp8::kernels {
 
-// A cluster takes every `clusters`-th tile; each of its blocks a piece of k. Clusters begin at different places of their
-// piece, so that they do not all ask for the same part of A at once.
+// A cluster takes every `clusters`-th tile; each of its blocks a piece of k. All clusters begin at the same place of
+// it: what they ask for of A at about the same time is brought out of L2 once for several.
 template <class Config>
 struct DecodeBulkShare {
   int rank, cluster, clusters, tiles;
-  int first_unit, units, turn;
+  int first_unit, units;
 
   __device__ __forceinline__ explicit DecodeBulkShare(const DecodeBulkParams& params) {
     rank = Config::kCluster > 1 ? static_cast<int>(ptx::cluster_block_rank()) : 0;
@@ -24,14 +24,8 @@ struct DecodeBulkShare {
     tiles = (params.tiles - cluster + clusters - 1) / clusters;
     first_unit = static_cast<int>(int64_t{params.units} * rank / Config::kCluster);
     units = static_cast<int>(int64_t{params.units} * (rank + 1) / Config::kCluster) - first_unit;
-    turn = static_cast<int>(int64_t{units} * cluster / clusters);
   }
 
-  // The unit of step `step` of a tile, counted from the first of the block.
-  __device__ __forceinline__ int unit(int step) const {
-    const int moved = turn + step;
-    return moved >= units ? moved - units : moved;
-  }
   __device__ __forceinline__ int tile(int index) const { return cluster + index * clusters; }
 };
 
@@ -114,12 +108,13 @@ class DecodeBulkProducer {
   }
 
  private:
-  // Stages left to ask for when the next launch may start. Its blocks come in beside those of this one and fill their rings,
-  // best as this one's loads run out. Where two blocks of this one share a multiprocessor there is no room before they leave.
+  // Stages left to ask for when the next launch may start. Its blocks come in beside those of this one and fill their
+  // rings, best as this one's loads run out. Where two blocks of this one share a multiprocessor there is no room
+  // before they leave.
   static constexpr int kReleaseAt = Config::kPerSm > 1 ? INT32_MAX : Config::kDepth;
 
   __device__ __forceinline__ int place(const DecodeBulkCursor& cursor) const {
-    return (share_.first_unit + share_.unit(cursor.step)) * 128;
+    return (share_.first_unit + cursor.step) * 128;
   }
 
   __device__ __forceinline__ void load_weights(int slot) {

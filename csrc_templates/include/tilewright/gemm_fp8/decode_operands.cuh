@@ -11,9 +11,9 @@
 
 namespace tilewright::gemm_fp8::kernels {
 
-// A: unit after unit of k; of a unit, two halves of 64 bytes; of a half, the rows.
-// Scales of Scaling::kBlock: of A, of each unit the rows; of the weights, of each 128 rows from the block's first on the units.
-// Otherwise one of each row of A and one of each of the block's weight rows. Bias: of each of the block's weight rows.
+// A: unit after unit of k; of a unit, two halves of 64 bytes; of a half, the rows. Scales of Scaling::kBlock: of A, of
+// each unit the rows; of the weights, of each 128 rows from the block's first on the units. Otherwise one of each row
+// of A and one of each of the block's weight rows. Bias: of each of the block's weight rows.
 template <class Config, bool kBlock>
 class DecodeOperands {
  public:
@@ -36,25 +36,26 @@ class DecodeOperands {
       for (int i = static_cast<int>(threadIdx.x); i < count; i += Layout::kThreads) {
         const int block = i / params_.units;
         const int unit = i - block * params_.units;
-        const float* scale = params_.scale_b + (first + block) * params_.scale_b_n + unit * params_.scale_b_k;
+        const float* scale =
+            params_.scale_b + (first + block) * params_.scale_steps.b_n + unit * params_.scale_steps.b_k;
         ptx::sts_float(scale_b_ + i * 4, __ldg(scale));
       }
     } else {
       for (int i = static_cast<int>(threadIdx.x); i < share_.end_row - share_.first_row; i += Layout::kThreads) {
-        ptx::sts_float(scale_b_ + i * 4, __ldg(params_.scale_b + (share_.first_row + i) * params_.scale_b_n));
+        ptx::sts_float(scale_b_ + i * 4, __ldg(params_.scale_b + (share_.first_row + i) * params_.scale_steps.b_n));
       }
     }
   }
 
-  // Fetches A, each warp its part of k with those that share it, its scales and the bias; the part is there on return, the
-  // rest after the block's next meeting. Blocks begin with different rows of A, since all read it at once.
+  // Fetches A, each warp its part of k with those that share it, its scales and the bias; the part is there on return,
+  // the rest after the block's next meeting. Blocks begin with different rows of A, since all read it at once.
   __device__ __forceinline__ void fetch(int lane) const {
     fetch_a(lane);
     const int scales = kBlock ? params_.units * params_.m : params_.m;
     for (int i = static_cast<int>(threadIdx.x); i < scales; i += Layout::kThreads) {
       const int unit = i / params_.m;
-      const float* scale = params_.scale_a + (i - unit * params_.m) * params_.scale_a_m;
-      if (kBlock) scale += unit * params_.scale_a_k;
+      const float* scale = params_.scale_a + (i - unit * params_.m) * params_.scale_steps.a_m;
+      if (kBlock) scale += unit * params_.scale_steps.a_k;
       ptx::sts_float(scale_a_ + i * 4, *scale);
     }
     if (params_.bias != nullptr) {

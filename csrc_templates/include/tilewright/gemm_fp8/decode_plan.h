@@ -10,11 +10,12 @@ namespace tilewright::gemm_fp8 {
 // Bytes of k that a warp takes from 16 rows of the weight in one step: also what one scale of Scaling::kBlock covers.
 constexpr int kDecodeUnit = 128;
 
-// Dynamic shared memory, in this order: the rings of the warps, the sums of the warps, then what depends on the problem and
-// has kAKb in all: A, scales, bias.
+// Dynamic shared memory, in this order: the rings of the warps, the sums of the warps, then what depends on the problem
+// and has kAKb in all: A, scales, bias.
 //
-// Tile fields: kMb rows of A at most; kWarps in a block, kWarpsK of them along k; kDepth steps of 2 KB that a warp keeps in
-// flight; kOccupancy blocks that must fit a multiprocessor; kPerSm blocks of the grid to a multiprocessor; kAKb.
+// Tile fields: kMb rows of A at most; kWarps in a block, kWarpsK of them along k; kDepth steps of 2 KB that a warp
+// keeps in flight; kOccupancy blocks that must fit a multiprocessor; kPerSm blocks of the grid to a multiprocessor;
+// kAKb.
 template <class Tile>
 struct DecodeLayout {
   static constexpr int kThreads = Tile::kWarps * 32;
@@ -46,7 +47,7 @@ struct DecodeParams {
   const void* bias;
   void* out;
   int64_t lda, ldb, ldo;
-  int64_t scale_a_m, scale_a_k, scale_b_n, scale_b_k;
+  ScaleSteps scale_steps;
   int m, n, k;
   int units;           // of k, the last one perhaps not whole
   int scale_a_offset;  // in shared memory, of each: fp32

@@ -92,11 +92,6 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
     if (Config::kSplitK > 1) ptx::mbarrier_init(shared.received(), 1);
     ptx::mbarrier_init_fence();
     if (Config::kSplitK > 1) WgmmaExchange<Config>::expect(shared, place);
-    if (params.grouping == Grouping::kNone) {
-      WgmmaSchedule<Config> ahead = schedule;
-      WgmmaWork work;
-      if (ahead.take(work)) producer.prefetch_b(work);
-    }
   }
   if (params.tail_rows > 0) {
     WgmmaSchedule<Config> ahead = schedule;
@@ -113,8 +108,12 @@ __global__ void __launch_bounds__(WgmmaGeometry<Config>::kThreads, Config::kOccu
   if (warpgroup == 0) {
     ptx::setmaxnreg_dec<Geometry::kProducerRegisters>();
     if (threadIdx.x == 0) {
-      ptx::wait_for_dependencies();
       WgmmaWork work;
+      if (params.b_ahead) {
+        WgmmaSchedule<Config> ahead = schedule;
+        if (ahead.take(work)) producer.start_b(work);
+      }
+      ptx::wait_for_dependencies();
       while (schedule.take(work)) producer.load(work);
     } else if (Config::kPromote && threadIdx.x >= 32 && params.by_block) {
       ptx::wait_for_dependencies();

@@ -75,10 +75,10 @@ class WgmmaFactors {
     return __uint_as_float(ptx::ldg_near_word(reinterpret_cast<const uint32_t*>(source)));
   }
   static __device__ __forceinline__ float row_scale(const WgmmaParams& params, const WgmmaWork& work, int row) {
-    return params.by_block ? 1.0f : load(params.scale_a + min(row, work.rows_end - 1) * params.scale_a_m);
+    return params.by_block ? 1.0f : load(params.scale_a + min(row, work.rows_end - 1) * params.scale_steps.a_m);
   }
   static __device__ __forceinline__ float column_scale(const WgmmaParams& params, const WgmmaWork& work, int column) {
-    const int64_t at = work.group * params.scale_b_group + min(column, params.n - 1) * params.scale_b_n;
+    const int64_t at = work.group * params.scale_b_group + min(column, params.n - 1) * params.scale_steps.b_n;
     return params.by_block ? 1.0f : load(params.scale_b + at);
   }
   static __device__ __forceinline__ float column_bias(const WgmmaParams& params, const WgmmaWork& work, int column) {

@@ -118,7 +118,7 @@ inline int64_t band_height(int64_t tiles_m, int64_t clusters, int64_t cluster_ro
 
 template <class Config>
 WgmmaParams make_params(const GemmFp8Args& args, int64_t clusters) {
-  const bool changes_by_row = args.scaling != Scaling::kTensor, by_block = args.scaling == Scaling::kBlock;
+  const bool by_block = args.scaling == Scaling::kBlock;
   constexpr int kRows = Config::kMt * Config::kClusterM, kColumns = Config::kNt * Config::kClusterN;
   const int64_t tiles_m = ceil_div(args.m, kRows);
   WgmmaParams params{};
@@ -126,10 +126,7 @@ WgmmaParams make_params(const GemmFp8Args& args, int64_t clusters) {
   params.scale_b = args.scale_b;
   params.bias = args.bias;
   params.out = args.out;
-  params.scale_a_m = changes_by_row ? args.scale_a_m : 0;
-  params.scale_b_n = changes_by_row ? args.scale_b_n : 0;
-  params.scale_a_k = by_block ? args.scale_a_k : 0;
-  params.scale_b_k = by_block ? args.scale_b_k : 0;
+  params.scale_steps = scale_steps_of(args);
   params.scale_b_group = args.scale_b_group;
   params.bias_group = args.bias_group;
   params.ldo = args.ldo;
@@ -146,6 +143,7 @@ WgmmaParams make_params(const GemmFp8Args& args, int64_t clusters) {
   params.group_m = static_cast<int>(band_height(tiles_m, clusters, kRows, kColumns));
   params.tail_rows = tail_rows<Config>(args);
   params.vector_scales = by_block && takes_vector_scales(args);
+  params.b_ahead = args.grouping == Grouping::kNone && (Config::kPromote || !args.fresh_weights);
   params.by_block = by_block;
   params.vector_out = takes_vector_stores(args);
   params.bulk_out = takes_bulk_stores(args);

@@ -25,12 +25,21 @@ class WgmmaProducer {
                                            const WgmmaShared<Config>& shared, WgmmaPlace<Config> place)
       : params_(params), map_a_(map_a), map_a_tail_(map_a_tail), map_b_(map_b), shared_(shared), place_(place) {}
 
-  // The first B of a tile, into L2 only: this may run before the kernels it depends on have finished.
-  __device__ __forceinline__ void prefetch_b(const WgmmaWork& work) const {
-    const int end = min(work.end_step, work.first_step + kPrefetchSteps);
-    for (int step = work.first_step; step < end; ++step) {
-      ptx::tma_prefetch_3d(map_b_, step * Config::kKc, work.column + place_.m * kBRows, work.group);
+  // The first B of the first tile: weights are constants, so this runs before the kernels ahead have finished. More of
+  // it would stand in the way of A. Where sums are promoted, into L2 alone: there that is faster.
+  __device__ __forceinline__ void start_b(const WgmmaWork& work) {
+    const int steps = min(work.end_step - work.first_step, min(kAheadSteps, Config::kStages));
+    for (int slot = 0; slot < steps; ++slot) {
+      const int k = (work.first_step + slot) * Config::kKc;
+      if constexpr (Config::kPromote) {
+        ptx::tma_prefetch_3d(map_b_, k, work.column + place_.m * kBRows, work.group);
+      } else {
+        const uint32_t bytes = brings_tail(work) ? bytes_with_tail() : Geometry::kStageBytes;
+        ptx::mbarrier_arrive_expect(shared_.full(slot), bytes);
+        load_b(shared_.b_stage(slot), shared_.full(slot), k, work);
+      }
     }
+    if constexpr (!Config::kPromote) ahead_ = steps;
   }
 
   // Whether the tile hangs over the end of A, so that fewer rows are brought. Below, the stages keep what they held:
@@ -53,8 +62,8 @@ class WgmmaProducer {
   }
 
   __device__ __forceinline__ void load(const WgmmaWork& work) {
-    if (is_tail(work) && loaded_ >= Config::kStages) {
-      load_steps(work, map_a_tail_, Geometry::kBStageBytes + params_.tail_rows * 128);
+    if (brings_tail(work)) {
+      load_steps(work, map_a_tail_, bytes_with_tail());
     } else {
       load_steps(work, map_a_, Geometry::kStageBytes);
     }
@@ -62,14 +71,26 @@ class WgmmaProducer {
   }
 
  private:
-  static constexpr int kPrefetchSteps = 4;  // more of them stand in the way of the loads
+  static constexpr int kAheadSteps = 4;
 
   // A tile that two blocks share is brought in halves, one by each.
   static constexpr int kARows = Config::kMt / Config::kClusterN;
   static constexpr int kBRows = Config::kNt / Config::kClusterM;
 
+  __device__ __forceinline__ bool brings_tail(const WgmmaWork& work) const {
+    return is_tail(work) && loaded_ >= Config::kStages;
+  }
+  __device__ __forceinline__ uint32_t bytes_with_tail() const {
+    return static_cast<uint32_t>(Geometry::kBStageBytes + params_.tail_rows * 128);
+  }
+
   __device__ __forceinline__ void load_steps(const WgmmaWork& work, const CUtensorMap* map_a, uint32_t bytes) {
-    for (int step = work.first_step; step < work.end_step; ++step) {
+    int step = work.first_step;
+    for (; ahead_ > 0; --ahead_, ++step) {
+      load_a(map_a, shared_.a_stage(ring_.slot), shared_.full(ring_.slot), step * Config::kKc, work);
+      ring_.advance();
+    }
+    for (; step < work.end_step; ++step) {
       ptx::mbarrier_wait(shared_.empty(ring_.slot), ring_.phase ^ 1);
       const uint32_t full = shared_.full(ring_.slot);
       ptx::mbarrier_arrive_expect(full, bytes);
@@ -106,6 +127,7 @@ class WgmmaProducer {
   const WgmmaShared<Config>& shared_;
   WgmmaPlace<Config> place_;
   WgmmaRing<Config::kStages> ring_;
+  int ahead_ = 0;   // stages whose B has been asked for already
   int loaded_ = 0;  // stages so far: once all of the ring, no row of it is without a value
 };
 
@@ -148,12 +170,12 @@ class WgmmaScaleLoader {
 #pragma unroll
     for (int i = 0; i < kStretches; ++i) {
       const int row = min(work.row + first + kApart * i, rows_end - kRows);
-      of_a[i] = params_.scale_a + row * params_.scale_a_m + work.first_step * params_.scale_a_k;
+      of_a[i] = params_.scale_a + row * params_.scale_steps.a_m + work.first_step * params_.scale_steps.a_k;
     }
     const bool loads_b = warp_ == kWarps - 1 && lane < Config::kNt / 64;
     const int column = min(work.column + 64 * lane, params_.n - 1);
-    const float* of_b = params_.scale_b + work.group * params_.scale_b_group + (column >> 7) * params_.scale_b_n +
-                        work.first_step * params_.scale_b_k;
+    const float* of_b = params_.scale_b + work.group * params_.scale_b_group + (column >> 7) * params_.scale_steps.b_n +
+                        work.first_step * params_.scale_steps.b_k;
     for (int step = work.first_step; step < work.end_step; ++step) {
       ptx::mbarrier_wait(shared_.empty(ring_.slot), ring_.phase ^ 1);
       const uint32_t stage = shared_.scales(ring_.slot);
@@ -167,10 +189,10 @@ class WgmmaScaleLoader {
             ptx::cp_async_4(stage + at * 4, of_a[i], 4);
           }
         }
-        of_a[i] += params_.scale_a_k;
+        of_a[i] += params_.scale_steps.a_k;
       }
       if (loads_b) ptx::cp_async_4(stage + (Config::kMt + lane) * 4, of_b, 4);
-      of_b += params_.scale_b_k;
+      of_b += params_.scale_steps.b_k;
       ptx::mbarrier_arrive_copies(shared_.full(ring_.slot));
       ring_.advance();
     }

@@ -14,7 +14,8 @@ struct WgmmaParams {
   const float* scale_b;
   const void* bias;
   void* out;
-  int64_t scale_a_m, scale_a_k, scale_b_n, scale_b_k, scale_b_group, bias_group, ldo;
+  ScaleSteps scale_steps;
+  int64_t scale_b_group, bias_group, ldo;
   const int32_t* group_ends;
   const int32_t* group_rows;
   Grouping grouping;
@@ -27,6 +28,7 @@ struct WgmmaParams {
   int group_m;    // tiles of rows visited for one group of columns before the next group of rows
   int tail_rows;  // of A that the tile over its end brings; 0: a whole tile, zeros where there are none
   bool vector_scales;  // of A lie together along m and on 16 bytes
+  bool b_ahead;     // the first of B may be asked for before the kernels ahead have ended
   bool by_block;    // scales change every 128 of k
   bool vector_out;  // rows of out start on 16 bytes
   bool bulk_out;    // and end on 16 bytes: the copy engine does not cut finer
