@@ -47,7 +47,7 @@ class Linear4bit(torch.nn.Module):
         self.quant_type = state.quant_type
         self.quant_code = state.quant_code
         self.blocksize = state.blocksize
-        self._settled = Settled()
+        self._settled = Settled(("weight", *_SCALES))
         self.register_buffer("weight", packed)
         for name in _SCALES:
             self.register_buffer(name, getattr(state, name))
@@ -118,7 +118,7 @@ class Linear4bit(torch.nn.Module):
         # A compiled graph would keep what was true when it was traced.
         if self.training or torch.compiler.is_compiling():
             return NOTHING
-        return self._settled.look(tuple(own.values()))
+        return self._settled.look(own)
 
     def train(self, mode: bool = True) -> Linear4bit:
         """As torch.nn.Module.train; the next call waits for the weights."""

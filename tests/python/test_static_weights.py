@@ -211,6 +211,21 @@ def test_every_part_of_a_nested_weight_counts(name: str, told: list[bool]) -> No
     assert told == [False, False, True]
 
 
+def test_parts_that_come_and_go_count(told: list[bool]) -> None:
+    own = layer("4bit, nested")
+    own(X)
+    nested = {name: getattr(own, name) for name in ("absmax", "nested_absmax", "nested_code", "offset")}
+    codes, outer, code, offset = nested.values()
+    own.absmax = code[codes.int()] * outer.repeat_interleave(256)[: codes.numel()] + offset
+    own.nested_absmax = own.nested_code = own.offset = None
+    del nested, outer, code, offset
+    own(X)
+    own(X)
+    assert told == [False, False, True]
+    looked = own._settled.look({**own._buffers, "offset": torch.zeros(())})
+    assert looked is not None and looked[0]
+
+
 def test_other_tensors_do_not_count(told: list[bool]) -> None:
     own = layer("4bit")
     own(X)
