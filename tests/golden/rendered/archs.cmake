@@ -87,6 +87,11 @@ set(TILEWRIGHT_GROUP_g90a_SOURCES
   gemm_fp8/Tile_d32_s2.cu
   gemm_fp8/Tile_d32_s2_pair.cu
   gemm_fp8/Tile_d32_wide_pair.cu
+  gemm_fp8/Tile_d64_s1.cu
+  gemm_fp8/Tile_d64_s2.cu
+  gemm_fp8/Tile_d64_s2_pair.cu
+  gemm_fp8/Tile_d64_wide_deep.cu
+  gemm_fp8/Tile_d64_wide_pair.cu
   gemm_fp8/Tile_d8_s1.cu
   gemm_fp8/Tile_d8_s1_pair.cu
   gemm_fp8/Tile_d8_s2.cu
@@ -103,7 +108,6 @@ set(TILEWRIGHT_GROUP_g90a_SOURCES
   gemm_fp8/Tile_f192x64_128_s2.cu
   gemm_fp8/Tile_f256x128_128.cu
   gemm_fp8/Tile_f256x128_128_n.cu
-  gemm_fp8/Tile_f256x64_128_s2.cu
   gemm_fp8/Tile_f32x64_128.cu
   gemm_fp8/Tile_f32x64_128_s2.cu
   gemm_fp8/Tile_f64x64_128.cu

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_fp8 {
 
-const char* const kSpecDigest = "d356616f2265ccdea9465aeec567b3225aa46ffd12661942aef4b7c777c9b33a";
+const char* const kSpecDigest = "fda3f02b72b8f001e7475467273f328bcda675586c58af57b1a229c633578f3d";
 
 cudaError_t launch_d8x4_small_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x4_small_bf16(const GemmFp8Args& args, cudaStream_t stream);
@@ -62,6 +62,21 @@ cudaError_t launch_d32_s2_pair_f32(const GemmFp8Args& args, cudaStream_t stream)
 cudaError_t launch_d32_wide_pair_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d32_wide_pair_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d32_wide_pair_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d64_s1_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d64_s1_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d64_s1_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d64_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d64_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d64_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d64_s2_pair_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d64_s2_pair_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d64_s2_pair_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d64_wide_pair_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d64_wide_pair_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d64_wide_pair_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d64_wide_deep_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d64_wide_deep_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_d64_wide_deep_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
@@ -143,9 +158,6 @@ cudaError_t launch_f192x128_128_f32(const GemmFp8Args& args, cudaStream_t stream
 cudaError_t launch_p192x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p192x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p192x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_f256x64_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_f256x64_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_f256x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f256x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f256x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f256x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
@@ -275,6 +287,31 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kF16) return launch_d32_wide_pair_f16(args, stream);
       if (dtype == DType::kBf16) return launch_d32_wide_pair_bf16(args, stream);
       if (dtype == DType::kF32) return launch_d32_wide_pair_f32(args, stream);
+      break;
+    case Tile::kD64_s1:
+      if (dtype == DType::kF16) return launch_d64_s1_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d64_s1_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d64_s1_f32(args, stream);
+      break;
+    case Tile::kD64_s2:
+      if (dtype == DType::kF16) return launch_d64_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d64_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d64_s2_f32(args, stream);
+      break;
+    case Tile::kD64_s2_pair:
+      if (dtype == DType::kF16) return launch_d64_s2_pair_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d64_s2_pair_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d64_s2_pair_f32(args, stream);
+      break;
+    case Tile::kD64_wide_pair:
+      if (dtype == DType::kF16) return launch_d64_wide_pair_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d64_wide_pair_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d64_wide_pair_f32(args, stream);
+      break;
+    case Tile::kD64_wide_deep:
+      if (dtype == DType::kF16) return launch_d64_wide_deep_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_d64_wide_deep_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_d64_wide_deep_f32(args, stream);
       break;
     case Tile::k16x64_128:
       if (dtype == DType::kF16) return launch_16x64_128_f16(args, stream);
@@ -410,11 +447,6 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kF16) return launch_p192x128_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_p192x128_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_p192x128_128_f32(args, stream);
-      break;
-    case Tile::kF256x64_128_s2:
-      if (dtype == DType::kF16) return launch_f256x64_128_s2_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_f256x64_128_s2_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_f256x64_128_s2_f32(args, stream);
       break;
     case Tile::kF256x128_128:
       if (dtype == DType::kF16) return launch_f256x128_128_f16(args, stream);

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_nvfp4 {
 
-const char* const kSpecDigest = "d356616f2265ccdea9465aeec567b3225aa46ffd12661942aef4b7c777c9b33a";
+const char* const kSpecDigest = "fda3f02b72b8f001e7475467273f328bcda675586c58af57b1a229c633578f3d";
 
 cudaError_t launch_16x64_256_f16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_256_bf16(const GemmNvfp4Args& args, cudaStream_t stream);

@@ -2,7 +2,7 @@
 """Decisions of gemm_fp8 as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("d8x4-small", "d8x8-pair", "d16x4-small", "d8-s1", "d8-s2", "d8-s1-pair", "d8-s2-pair", "d8-wide-pair", "d16-s1", "d16-s2", "d16-s1-pair", "d16-s2-pair", "d16-wide-pair", "d32-s1", "d32-s2", "d32-s1-pair", "d32-s2-pair", "d32-wide-pair", "16x64-128", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-s2", "f16x64-128", "p16x64-128-s2", "p16x64-128", "f32x64-128-s2", "f32x64-128", "p32x64-128-s2", "p32x64-128", "f64x64-128-s2", "f64x64-128", "p64x64-128-s2", "p64x64-128", "p64x128-128-s2", "f128x64-128-s2", "f128x64-128", "p128x64-128", "f128x128-128-team", "f128x128-128", "p128x128-128", "p128x192-128", "f192x64-128-s2", "f192x128-128", "p192x128-128", "f256x64-128-s2", "f256x128-128", "f256x128-128-n", "p256x128-128", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c8-k64", )
+TILES = ("d8x4-small", "d8x8-pair", "d16x4-small", "d8-s1", "d8-s2", "d8-s1-pair", "d8-s2-pair", "d8-wide-pair", "d16-s1", "d16-s2", "d16-s1-pair", "d16-s2-pair", "d16-wide-pair", "d32-s1", "d32-s2", "d32-s1-pair", "d32-s2-pair", "d32-wide-pair", "d64-s1", "d64-s2", "d64-s2-pair", "d64-wide-pair", "d64-wide-deep", "16x64-128", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-s2", "f16x64-128", "p16x64-128-s2", "p16x64-128", "f32x64-128-s2", "f32x64-128", "p32x64-128-s2", "p32x64-128", "f64x64-128-s2", "f64x64-128", "p64x64-128-s2", "p64x64-128", "p64x128-128-s2", "f128x64-128-s2", "f128x64-128", "p128x64-128", "f128x128-128-team", "f128x128-128", "p128x128-128", "p128x192-128", "f192x64-128-s2", "f192x128-128", "p192x128-128", "f256x128-128", "f256x128-128-n", "p256x128-128", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c8-k64", )
 LAYERS = ("path", "engine", "decode_tile", "mma_tile", "wgmma_tile", "tcgen05_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "dtype", "scaling", "accumulation", "grouping", )
 RULES = (
@@ -83,6 +83,11 @@ RULES = (
     "decode-one-tile",
     "decode-tiles",
     "decode-vocabulary",
+    "decode-64-narrow",
+    "decode-64-short-k",
+    "decode-64-one-tile",
+    "decode-64-wide",
+    "decode-64-tiles",
     "wgmma",
     "decode-8-gddr",
     "decode-16-gddr",
@@ -145,6 +150,11 @@ RULES = (
     "d32-one-tile",
     "d32-wide",
     "d32-more-tiles",
+    "d64-narrow",
+    "d64-short-k",
+    "d64-one-tile",
+    "d64-wide",
+    "d64-more-tiles",
     "mma-16-rows",
     "mma-64-rows",
     "mma-256-rows",
@@ -188,7 +198,6 @@ RULES = (
     "fast-128-rows-split",
     "fast-128-rows",
     "fast-192-rows-split",
-    "fast-256-rows-split",
     "fast-256-rows-narrow",
     "fast-short-k-more-rows",
     "fast-short-k",
@@ -270,6 +279,7 @@ def decide_engine(arch, K, M, N, accumulation, grouping, num_sms, scaling):
     measured_sizes = num_sms == 132 and K % 16 == 0 and grouping == 0 and M <= 4096 and N >= 896 and N <= 28_672 and K >= 896 and K <= 28_672
     few_rows = M <= 16 and grouping == 0 and N <= num_sms * 256
     rows_32 = M <= 32 and grouping == 0
+    rows_64 = M <= 64 and grouping == 0
     scales_fit = (scaling != 2 or M <= 16 or K <= 14_336)
     long_scales_fit = (scaling != 2 or K <= 20_480)
     # measured
@@ -644,18 +654,28 @@ def decide_engine(arch, K, M, N, accumulation, grouping, num_sms, scaling):
             return 0, 75
         if rows_32 and N <= num_sms * 1024 and K <= 4096:  # decode-vocabulary
             return 0, 76
+        if rows_64 and N + 32 <= num_sms * 32 and K <= 20_480:  # decode-64-narrow
+            return 0, 77
+        if rows_64 and N + 32 <= num_sms * 64 and K <= 3072:  # decode-64-short-k
+            return 0, 78
+        if rows_64 and N + 32 <= num_sms * 64 and K <= 20_480 and scaling != 2:  # decode-64-one-tile
+            return 0, 79
+        if rows_64 and N >= num_sms * 160 and N <= num_sms * 1024 and K <= 4096:  # decode-64-wide
+            return 0, 80
+        if rows_64 and N <= num_sms * 512 and K <= 16_384 and scaling != 2:  # decode-64-tiles
+            return 0, 81
     # hopper
     if arch in ("sm90", ):
         if True:  # wgmma
-            return 2, 77
+            return 2, 82
     # gddr
     if arch in ("sm89", "sm120", "sm121", ):
         if few_rows and M <= 8 and activations <= 36_864:  # decode-8-gddr
-            return 0, 78
+            return 0, 83
         if few_rows and M >= 9 and activations <= 40_960:  # decode-16-gddr
-            return 0, 79
+            return 0, 84
         if True:  # mma
-            return 1, 80
+            return 1, 85
     return -1, -1
 
 
@@ -707,31 +727,31 @@ def decide_decode_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
             cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
             cost_fast_d32_wide_pair = 3_100_000 + 88_570 * cost_steps + 1302 * cost_tiles_32x128 * cost_steps + 4577 * cost_input + 1 * cost_outside_32x128 * cost_steps
             if M <= 8 and ((K + 127) // 128) * M * 132 + ((K + 127) // 128) * 16 + 2112 <= 43_008 and N <= num_sms * 256 and (cost_fast_d8x8_pair <= cost_fast_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d8x8-pair
-                return 1, 81
+                return 1, 86
             if M <= 8 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 40 <= 24_576 and (cost_fast_d8_s2 <= cost_fast_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s2 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d8-s2
-                return 4, 82
+                return 4, 87
             if M <= 8 and N <= num_sms * 512 and ((K + 127) // 128) * 96 <= 24_576 and (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d8-s1-pair
-                return 5, 83
+                return 5, 88
             if M <= 8 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 40 <= 24_576 and (cost_fast_d8_s2_pair <= cost_fast_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d8-s2-pair
-                return 6, 84
+                return 6, 89
             if M <= 8 and N <= num_sms * 1024 and ((K + 127) // 128) * 96 <= 24_576 and (cost_fast_d8_wide_pair <= cost_fast_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d8_wide_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d8-wide-pair
-                return 7, 85
+                return 7, 90
             if M <= 16 and N <= num_sms * 256 and ((K + 127) // 128) * 128 <= 24_576 and (cost_fast_d16_s1 <= cost_fast_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s1 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d16-s1
-                return 8, 86
+                return 8, 91
             if M <= 16 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 72 <= 24_576 and (cost_fast_d16_s2 <= cost_fast_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_fast_d16_s2 <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d16_s2 <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s2 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d16_s2 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s2 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d16-s2
-                return 9, 87
+                return 9, 92
             if M <= 16 and N <= num_sms * 512 and ((K + 127) // 128) * 128 <= 24_576 and (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_fast_d16_s1_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d16-s1-pair
-                return 10, 88
+                return 10, 93
             if M <= 16 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 72 <= 24_576 and (cost_fast_d16_s2_pair <= cost_fast_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d16-s2-pair
-                return 11, 89
+                return 11, 94
             if M <= 32 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 136 <= 24_576 and (cost_fast_d32_s2 <= cost_fast_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_fast_d32_s2 <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d32_s2 <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d32-s2
-                return 14, 90
+                return 14, 95
             if M <= 32 and N <= num_sms * 512 and ((K + 127) // 128) * 192 <= 24_576 and (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d32-s1-pair
-                return 15, 91
+                return 15, 96
             if M <= 32 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 136 <= 24_576 and (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-fast-d32-s2-pair
-                return 16, 92
+                return 16, 97
             if M <= 32 and N <= num_sms * 1024 and ((K + 127) // 128) * 192 <= 24_576:  # decode-fast-d32-wide-pair
-                return 17, 93
+                return 17, 98
         if measured_sizes and accumulation == 0 and scaling != 2:
             cost_steps = ((K + 63) // 64)
             cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
@@ -774,33 +794,33 @@ def decide_decode_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
             cost_row_d32_s2_pair = 3_676_000 + 30_430 * cost_steps + 658 * cost_tiles_32x64 * cost_steps + 1388 * cost_input + 1 * cost_outside_32x64 * cost_steps
             cost_row_d32_wide_pair = 2_892_000 + 87_630 * cost_steps + 1404 * cost_tiles_32x128 * cost_steps + 6903 * cost_input + 2 * cost_outside_32x128 * cost_steps
             if M <= 8 and ((K + 127) // 128) * M * 132 + ((K + 127) // 128) * 16 + 2112 <= 43_008 and N <= num_sms * 256 and (cost_row_d8x8_pair <= cost_row_d8_s1 or M > 8 or N > num_sms * 256 or ((K + 127) // 128) * 96 > 24_576) and (cost_row_d8x8_pair <= cost_row_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576) and (cost_row_d8x8_pair <= cost_row_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_row_d8x8_pair <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8x8_pair <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8x8_pair <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8x8_pair <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8x8_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8x8_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8x8_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8x8_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8x8_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8x8_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d8x8-pair
-                return 1, 94
+                return 1, 99
             if M <= 8 and N <= num_sms * 256 and ((K + 127) // 128) * 96 <= 24_576 and (cost_row_d8_s1 <= cost_row_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576) and (cost_row_d8_s1 <= cost_row_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_row_d8_s1 <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1 <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s1 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s1 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s1 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s1 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s1 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s1 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d8-s1
-                return 3, 95
+                return 3, 100
             if M <= 8 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 40 <= 24_576 and (cost_row_d8_s2 <= cost_row_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_row_d8_s2 <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s2 <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s2 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s2 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s2 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s2 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s2 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s2 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s2 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s2 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d8-s2
-                return 4, 96
+                return 4, 101
             if M <= 8 and N <= num_sms * 512 and ((K + 127) // 128) * 96 <= 24_576 and (cost_row_d8_s1_pair <= cost_row_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d8_s1_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d8-s1-pair
-                return 5, 97
+                return 5, 102
             if M <= 16 and N <= num_sms * 256 and ((K + 127) // 128) * 128 <= 24_576 and (cost_row_d16_s1 <= cost_row_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d16_s1 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s1 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d16_s1 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s1 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s1 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s1 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s1 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s1 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d16-s1
-                return 8, 98
+                return 8, 103
             if M <= 16 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 72 <= 24_576 and (cost_row_d16_s2 <= cost_row_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s2 <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d16_s2 <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s2 <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s2 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s2 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s2 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s2 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d16-s2
-                return 9, 99
+                return 9, 104
             if M <= 16 and N <= num_sms * 512 and ((K + 127) // 128) * 128 <= 24_576 and (cost_row_d16_s1_pair <= cost_row_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s1_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d16-s1-pair
-                return 10, 100
+                return 10, 105
             if M <= 16 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 72 <= 24_576 and (cost_row_d16_s2_pair <= cost_row_d16_wide_pair or M > 16 or N > num_sms * 1024 or ((K + 127) // 128) * 128 > 24_576) and (cost_row_d16_s2_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s2_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s2_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_s2_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_s2_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d16-s2-pair
-                return 11, 101
+                return 11, 106
             if M <= 16 and N <= num_sms * 1024 and ((K + 127) // 128) * 128 <= 24_576 and (cost_row_d16_wide_pair <= cost_row_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_wide_pair <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_wide_pair <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d16_wide_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d16_wide_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d16-wide-pair
-                return 12, 102
+                return 12, 107
             if M <= 32 and N <= num_sms * 256 and ((K + 127) // 128) * 192 <= 24_576 and (cost_row_d32_s1 <= cost_row_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d32_s1 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d32_s1 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d32_s1 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d32-s1
-                return 13, 103
+                return 13, 108
             if M <= 32 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 136 <= 24_576 and (cost_row_d32_s2 <= cost_row_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_row_d32_s2 <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d32_s2 <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d32-s2
-                return 14, 104
+                return 14, 109
             if M <= 32 and N <= num_sms * 512 and ((K + 127) // 128) * 192 <= 24_576 and (cost_row_d32_s1_pair <= cost_row_d32_s2_pair or M > 32 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 136 > 24_576) and (cost_row_d32_s1_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d32-s1-pair
-                return 15, 105
+                return 15, 110
             if M <= 32 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 136 <= 24_576 and (cost_row_d32_s2_pair <= cost_row_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-row-d32-s2-pair
-                return 16, 106
+                return 16, 111
             if M <= 32 and N <= num_sms * 1024 and ((K + 127) // 128) * 192 <= 24_576:  # decode-row-d32-wide-pair
-                return 17, 107
+                return 17, 112
         if measured_sizes and scaling == 2:
             cost_steps = ((K + 63) // 64)
             cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
@@ -840,71 +860,81 @@ def decide_decode_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
             cost_block_d32_s1_pair = 2_724_000 + 104_900 * cost_steps + 514 * cost_tiles_32x64 * cost_steps + 15_650_000 * cost_rounds_32x64_264 + 971 * cost_input
             cost_block_d32_wide_pair = 2_823_000 + 138_300 * cost_steps + 1335 * cost_tiles_32x128 * cost_steps + 4221 * cost_input
             if M <= 8 and ((K + 127) // 128) * M * 132 + ((K + 127) // 128) * 16 + 2112 <= 43_008 and N <= num_sms * 256 and (cost_block_d8x8_pair <= cost_block_d8_s2 or M > 8 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 40 > 24_576) and (cost_block_d8x8_pair <= cost_block_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8x8_pair <= cost_block_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_block_d8x8_pair <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8x8_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8x8_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8x8_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8x8_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8x8_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8x8_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d8x8_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8x8_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d8x8-pair
-                return 1, 108
+                return 1, 113
             if M <= 8 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 40 <= 24_576 and (cost_block_d8_s2 <= cost_block_d8_s1_pair or M > 8 or N > num_sms * 512 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8_s2 <= cost_block_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_block_d8_s2 <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8_s2 <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s2 <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s2 <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s2 <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s2 <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s2 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d8_s2 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s2 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d8-s2
-                return 4, 109
+                return 4, 114
             if M <= 8 and N <= num_sms * 512 and ((K + 127) // 128) * 96 <= 24_576 and (cost_block_d8_s1_pair <= cost_block_d8_s2_pair or M > 8 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 40 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s1_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d8-s1-pair
-                return 5, 110
+                return 5, 115
             if M <= 8 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 40 <= 24_576 and (cost_block_d8_s2_pair <= cost_block_d8_wide_pair or M > 8 or N > num_sms * 1024 or ((K + 127) // 128) * 96 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_s2_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d8-s2-pair
-                return 6, 111
+                return 6, 116
             if M <= 8 and N <= num_sms * 1024 and ((K + 127) // 128) * 96 <= 24_576 and (cost_block_d8_wide_pair <= cost_block_d16_s1 or M > 16 or N > num_sms * 256 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d8_wide_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d8-wide-pair
-                return 7, 112
+                return 7, 117
             if M <= 16 and N <= num_sms * 256 and ((K + 127) // 128) * 128 <= 24_576 and (cost_block_d16_s1 <= cost_block_d16_s2 or M > 16 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d16_s1 <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d16_s1 <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d16_s1 <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s1 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d16_s1 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s1 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d16-s1
-                return 8, 113
+                return 8, 118
             if M <= 16 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 72 <= 24_576 and (cost_block_d16_s2 <= cost_block_d16_s1_pair or M > 16 or N > num_sms * 512 or ((K + 127) // 128) * 128 > 24_576) and (cost_block_d16_s2 <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d16_s2 <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s2 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d16_s2 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s2 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d16-s2
-                return 9, 114
+                return 9, 119
             if M <= 16 and N <= num_sms * 512 and ((K + 127) // 128) * 128 <= 24_576 and (cost_block_d16_s1_pair <= cost_block_d16_s2_pair or M > 16 or N * 2 + 64 > num_sms * 128 or ((K + 255) // 256) * 72 > 24_576) and (cost_block_d16_s1_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s1_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d16_s1_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s1_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d16-s1-pair
-                return 10, 115
+                return 10, 120
             if M <= 16 and N * 2 + 64 <= num_sms * 128 and ((K + 255) // 256) * 72 <= 24_576 and (cost_block_d16_s2_pair <= cost_block_d32_s1 or M > 32 or N > num_sms * 256 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s2_pair <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d16_s2_pair <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d16_s2_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d16-s2-pair
-                return 11, 116
+                return 11, 121
             if M <= 32 and N <= num_sms * 256 and ((K + 127) // 128) * 192 <= 24_576 and (cost_block_d32_s1 <= cost_block_d32_s2 or M > 32 or N * 2 + 64 > num_sms * 64 or ((K + 255) // 256) * 136 > 24_576) and (cost_block_d32_s1 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d32_s1 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d32-s1
-                return 13, 117
+                return 13, 122
             if M <= 32 and N * 2 + 64 <= num_sms * 64 and ((K + 255) // 256) * 136 <= 24_576 and (cost_block_d32_s2 <= cost_block_d32_s1_pair or M > 32 or N > num_sms * 512 or ((K + 127) // 128) * 192 > 24_576) and (cost_block_d32_s2 <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d32-s2
-                return 14, 118
+                return 14, 123
             if M <= 32 and N <= num_sms * 512 and ((K + 127) // 128) * 192 <= 24_576 and (cost_block_d32_s1_pair <= cost_block_d32_wide_pair or M > 32 or N > num_sms * 1024 or ((K + 127) // 128) * 192 > 24_576):  # decode-block-d32-s1-pair
-                return 15, 119
+                return 15, 124
             if M <= 32 and N <= num_sms * 1024 and ((K + 127) // 128) * 192 <= 24_576:  # decode-block-d32-wide-pair
-                return 17, 120
+                return 17, 125
     # gddr
     if arch in ("sm89", "sm120", "sm121", ):
         if M <= 8:  # d8-gddr
-            return 0, 121
+            return 0, 126
         if True:  # d16-gddr
-            return 2, 122
+            return 2, 127
     # hopper
     if arch in ("sm90", ):
         if M <= 1 and narrow and K >= 4608 and activations <= 43_008:  # d8-one-row
-            return 1, 123
+            return 1, 128
         if M <= 8 and narrow:  # d8-narrow
-            return 4, 124
+            return 4, 129
         if M <= 8 and one_tile and K <= 3072:  # d8-short-k
-            return 3, 125
+            return 3, 130
         if M <= 8 and one_tile:  # d8-one-tile
-            return 6, 126
+            return 6, 131
         if M <= 8 and wide:  # d8-wide
-            return 7, 127
+            return 7, 132
         if M <= 8:  # d8-more-tiles
-            return 5, 128
+            return 5, 133
         if M <= 16 and narrow:  # d16-narrow
-            return 9, 129
+            return 9, 134
         if M <= 16 and one_tile and K <= 3072:  # d16-short-k
-            return 8, 130
+            return 8, 135
         if M <= 16 and one_tile:  # d16-one-tile
-            return 11, 131
+            return 11, 136
         if M <= 16 and wide:  # d16-wide
-            return 12, 132
+            return 12, 137
         if M <= 16:  # d16-more-tiles
-            return 10, 133
-        if narrow:  # d32-narrow
-            return 14, 134
-        if one_tile and K <= 3072:  # d32-short-k
-            return 13, 135
-        if one_tile:  # d32-one-tile
-            return 16, 136
-        if wide:  # d32-wide
-            return 17, 137
-        if True:  # d32-more-tiles
-            return 15, 138
+            return 10, 138
+        if M <= 32 and narrow:  # d32-narrow
+            return 14, 139
+        if M <= 32 and one_tile and K <= 3072:  # d32-short-k
+            return 13, 140
+        if M <= 32 and one_tile:  # d32-one-tile
+            return 16, 141
+        if M <= 32 and wide:  # d32-wide
+            return 17, 142
+        if M <= 32:  # d32-more-tiles
+            return 15, 143
+        if narrow:  # d64-narrow
+            return 19, 144
+        if one_tile and K <= 3072:  # d64-short-k
+            return 18, 145
+        if one_tile:  # d64-one-tile
+            return 20, 146
+        if wide:  # d64-wide
+            return 21, 147
+        if True:  # d64-more-tiles
+            return 22, 148
     return -1, -1
 
 
@@ -912,13 +942,13 @@ def decide_mma_tile(arch, M):
     # gddr
     if arch in ("sm89", "sm120", "sm121", ):
         if M <= 16:  # mma-16-rows
-            return 18, 139
+            return 23, 149
         if M <= 64:  # mma-64-rows
-            return 19, 140
+            return 24, 150
         if M <= 256:  # mma-256-rows
-            return 20, 141
+            return 25, 151
         if True:  # mma-large
-            return 21, 142
+            return 26, 152
     return -1, -1
 
 
@@ -977,25 +1007,25 @@ def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
             cost_rounds_256x128_132 = cost_last_256x128 // 132
             cost_fast_f256x128_128 = 4_221_000 + 260_100 * cost_steps + 144 * cost_tiles_256x128 * cost_steps + 199_600 * cost_rounds_256x128_132 + 291_500 * cost_rounds_256x128_132 * cost_steps + 82 * cost_weight + 278 * cost_input + 482 * cost_output
             if cost_fast_f16x64_128 <= cost_fast_f32x64_128_s2 and cost_fast_f16x64_128 <= cost_fast_f64x64_128_s2 and cost_fast_f16x64_128 <= cost_fast_f64x64_128 and cost_fast_f16x64_128 <= cost_fast_f128x64_128_s2 and cost_fast_f16x64_128 <= cost_fast_f128x64_128 and cost_fast_f16x64_128 <= cost_fast_f128x128_128_team and cost_fast_f16x64_128 <= cost_fast_f128x128_128 and cost_fast_f16x64_128 <= cost_fast_f192x128_128 and cost_fast_f16x64_128 <= cost_fast_f256x128_128:  # wgmma-fast-f16x64-128
-                return 23, 143
+                return 28, 153
             if cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 and cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 and cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 and cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128:  # wgmma-fast-f32x64-128-s2
-                return 26, 144
+                return 31, 154
             if cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 and cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 and cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128:  # wgmma-fast-f64x64-128-s2
-                return 30, 145
+                return 35, 155
             if cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 and cost_fast_f64x64_128 <= cost_fast_f128x64_128 and cost_fast_f64x64_128 <= cost_fast_f128x128_128_team and cost_fast_f64x64_128 <= cost_fast_f128x128_128 and cost_fast_f64x64_128 <= cost_fast_f192x128_128 and cost_fast_f64x64_128 <= cost_fast_f256x128_128:  # wgmma-fast-f64x64-128
-                return 31, 146
+                return 36, 156
             if cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128:  # wgmma-fast-f128x64-128-s2
-                return 35, 147
+                return 40, 157
             if cost_fast_f128x64_128 <= cost_fast_f128x128_128_team and cost_fast_f128x64_128 <= cost_fast_f128x128_128 and cost_fast_f128x64_128 <= cost_fast_f192x128_128 and cost_fast_f128x64_128 <= cost_fast_f256x128_128:  # wgmma-fast-f128x64-128
-                return 36, 148
+                return 41, 158
             if cost_fast_f128x128_128_team <= cost_fast_f128x128_128 and cost_fast_f128x128_128_team <= cost_fast_f192x128_128 and cost_fast_f128x128_128_team <= cost_fast_f256x128_128:  # wgmma-fast-f128x128-128-team
-                return 38, 149
+                return 43, 159
             if cost_fast_f128x128_128 <= cost_fast_f192x128_128 and cost_fast_f128x128_128 <= cost_fast_f256x128_128:  # wgmma-fast-f128x128-128
-                return 39, 150
+                return 44, 160
             if cost_fast_f192x128_128 <= cost_fast_f256x128_128:  # wgmma-fast-f192x128-128
-                return 43, 151
+                return 48, 161
             if True:  # wgmma-fast-f256x128-128
-                return 46, 152
+                return 50, 162
         if measured_sizes and accumulation == 0 and scaling != 2:
             cost_steps = ((K + 63) // 64)
             cost_weight = N * K // 1024
@@ -1040,23 +1070,23 @@ def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
             cost_row_p128x192_128 = 4_945_000 + 253_900 * cost_steps + 287 * cost_tiles_128x192 * cost_steps + 2_930_000 * cost_rounds_128x192_132 + 263_500 * cost_rounds_128x192_132 * cost_steps + 92 * cost_weight + 172 * cost_input + 78 * cost_output
             cost_row_p192x128_128 = 4_969_000 + 230_300 * cost_steps + 363 * cost_tiles_192x128 * cost_steps + 1_372_000 * cost_rounds_192x128_132 + 245_100 * cost_rounds_192x128_132 * cost_steps + 70 * cost_weight + 174 * cost_input + 314 * cost_output
             if cost_row_p32x64_128_s2 <= cost_row_p32x64_128 and cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 and cost_row_p32x64_128_s2 <= cost_row_p64x64_128 and cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 and cost_row_p32x64_128_s2 <= cost_row_p128x64_128 and cost_row_p32x64_128_s2 <= cost_row_p128x128_128 and cost_row_p32x64_128_s2 <= cost_row_p128x192_128 and cost_row_p32x64_128_s2 <= cost_row_p192x128_128:  # wgmma-row-p32x64-128-s2
-                return 28, 153
+                return 33, 163
             if cost_row_p32x64_128 <= cost_row_p64x64_128_s2 and cost_row_p32x64_128 <= cost_row_p64x64_128 and cost_row_p32x64_128 <= cost_row_p64x128_128_s2 and cost_row_p32x64_128 <= cost_row_p128x64_128 and cost_row_p32x64_128 <= cost_row_p128x128_128 and cost_row_p32x64_128 <= cost_row_p128x192_128 and cost_row_p32x64_128 <= cost_row_p192x128_128:  # wgmma-row-p32x64-128
-                return 29, 154
+                return 34, 164
             if cost_row_p64x64_128_s2 <= cost_row_p64x64_128 and cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 and cost_row_p64x64_128_s2 <= cost_row_p128x64_128 and cost_row_p64x64_128_s2 <= cost_row_p128x128_128 and cost_row_p64x64_128_s2 <= cost_row_p128x192_128 and cost_row_p64x64_128_s2 <= cost_row_p192x128_128:  # wgmma-row-p64x64-128-s2
-                return 32, 155
+                return 37, 165
             if cost_row_p64x64_128 <= cost_row_p64x128_128_s2 and cost_row_p64x64_128 <= cost_row_p128x64_128 and cost_row_p64x64_128 <= cost_row_p128x128_128 and cost_row_p64x64_128 <= cost_row_p128x192_128 and cost_row_p64x64_128 <= cost_row_p192x128_128:  # wgmma-row-p64x64-128
-                return 33, 156
+                return 38, 166
             if cost_row_p64x128_128_s2 <= cost_row_p128x64_128 and cost_row_p64x128_128_s2 <= cost_row_p128x128_128 and cost_row_p64x128_128_s2 <= cost_row_p128x192_128 and cost_row_p64x128_128_s2 <= cost_row_p192x128_128:  # wgmma-row-p64x128-128-s2
-                return 34, 157
+                return 39, 167
             if cost_row_p128x64_128 <= cost_row_p128x128_128 and cost_row_p128x64_128 <= cost_row_p128x192_128 and cost_row_p128x64_128 <= cost_row_p192x128_128:  # wgmma-row-p128x64-128
-                return 37, 158
+                return 42, 168
             if cost_row_p128x128_128 <= cost_row_p128x192_128 and cost_row_p128x128_128 <= cost_row_p192x128_128:  # wgmma-row-p128x128-128
-                return 40, 159
+                return 45, 169
             if cost_row_p128x192_128 <= cost_row_p192x128_128:  # wgmma-row-p128x192-128
-                return 41, 160
+                return 46, 170
             if True:  # wgmma-row-p192x128-128
-                return 44, 161
+                return 49, 171
         if measured_sizes and scaling == 2:
             cost_steps = ((K + 63) // 64)
             cost_tiles_16x64 = ((M + 15) // 16) * ((N + 63) // 64)
@@ -1107,103 +1137,101 @@ def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
             cost_block_p128x192_128 = 4_437_000 + 250_500 * cost_steps + 238 * cost_tiles_128x192 * cost_steps + 2_480_000 * cost_rounds_128x192_132 + 267_300 * cost_rounds_128x192_132 * cost_steps + 101 * cost_weight + 297 * cost_input
             cost_block_p192x128_128 = 4_302_000 + 252_100 * cost_steps + 258 * cost_tiles_192x128 * cost_steps + 825_800 * cost_rounds_192x128_132 + 270_800 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 246 * cost_input + 323 * cost_output
             if cost_block_p16x64_128 <= cost_block_p32x64_128_s2 and cost_block_p16x64_128 <= cost_block_p32x64_128 and cost_block_p16x64_128 <= cost_block_p64x64_128_s2 and cost_block_p16x64_128 <= cost_block_p64x64_128 and cost_block_p16x64_128 <= cost_block_p64x128_128_s2 and cost_block_p16x64_128 <= cost_block_p128x64_128 and cost_block_p16x64_128 <= cost_block_p128x128_128 and cost_block_p16x64_128 <= cost_block_p128x192_128 and cost_block_p16x64_128 <= cost_block_p192x128_128:  # wgmma-block-p16x64-128
-                return 25, 162
+                return 30, 172
             if cost_block_p32x64_128_s2 <= cost_block_p32x64_128 and cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 and cost_block_p32x64_128_s2 <= cost_block_p64x64_128 and cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 and cost_block_p32x64_128_s2 <= cost_block_p128x64_128 and cost_block_p32x64_128_s2 <= cost_block_p128x128_128 and cost_block_p32x64_128_s2 <= cost_block_p128x192_128 and cost_block_p32x64_128_s2 <= cost_block_p192x128_128:  # wgmma-block-p32x64-128-s2
-                return 28, 163
+                return 33, 173
             if cost_block_p32x64_128 <= cost_block_p64x64_128_s2 and cost_block_p32x64_128 <= cost_block_p64x64_128 and cost_block_p32x64_128 <= cost_block_p64x128_128_s2 and cost_block_p32x64_128 <= cost_block_p128x64_128 and cost_block_p32x64_128 <= cost_block_p128x128_128 and cost_block_p32x64_128 <= cost_block_p128x192_128 and cost_block_p32x64_128 <= cost_block_p192x128_128:  # wgmma-block-p32x64-128
-                return 29, 164
+                return 34, 174
             if cost_block_p64x64_128_s2 <= cost_block_p64x64_128 and cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 and cost_block_p64x64_128_s2 <= cost_block_p128x64_128 and cost_block_p64x64_128_s2 <= cost_block_p128x128_128 and cost_block_p64x64_128_s2 <= cost_block_p128x192_128 and cost_block_p64x64_128_s2 <= cost_block_p192x128_128:  # wgmma-block-p64x64-128-s2
-                return 32, 165
+                return 37, 175
             if cost_block_p64x64_128 <= cost_block_p64x128_128_s2 and cost_block_p64x64_128 <= cost_block_p128x64_128 and cost_block_p64x64_128 <= cost_block_p128x128_128 and cost_block_p64x64_128 <= cost_block_p128x192_128 and cost_block_p64x64_128 <= cost_block_p192x128_128:  # wgmma-block-p64x64-128
-                return 33, 166
+                return 38, 176
             if cost_block_p64x128_128_s2 <= cost_block_p128x64_128 and cost_block_p64x128_128_s2 <= cost_block_p128x128_128 and cost_block_p64x128_128_s2 <= cost_block_p128x192_128 and cost_block_p64x128_128_s2 <= cost_block_p192x128_128:  # wgmma-block-p64x128-128-s2
-                return 34, 167
+                return 39, 177
             if cost_block_p128x64_128 <= cost_block_p128x128_128 and cost_block_p128x64_128 <= cost_block_p128x192_128 and cost_block_p128x64_128 <= cost_block_p192x128_128:  # wgmma-block-p128x64-128
-                return 37, 168
+                return 42, 178
             if cost_block_p128x128_128 <= cost_block_p128x192_128 and cost_block_p128x128_128 <= cost_block_p192x128_128:  # wgmma-block-p128x128-128
-                return 40, 169
+                return 45, 179
             if cost_block_p128x192_128 <= cost_block_p192x128_128:  # wgmma-block-p128x192-128
-                return 41, 170
+                return 46, 180
             if True:  # wgmma-block-p192x128-128
-                return 44, 171
+                return 49, 181
     # straight
     if arch in ("sm90", ):
         if straight and M <= 16 and split:  # fast-16-rows-split
-            return 22, 172
+            return 27, 182
         if straight and M <= 16 and long_ and grouping == 0:  # fast-16-rows-long
-            return 22, 173
+            return 27, 183
         if straight and M <= 16:  # fast-16-rows
-            return 23, 174
+            return 28, 184
         if straight and M <= 32 and split:  # fast-32-rows-split
-            return 26, 175
+            return 31, 185
         if straight and M <= 32:  # fast-32-rows
-            return 27, 176
+            return 32, 186
         if straight and M <= 64 and split:  # fast-64-rows-split
-            return 30, 177
+            return 35, 187
         if straight and M <= 64:  # fast-64-rows
-            return 31, 178
+            return 36, 188
         if straight and M <= 128 and split:  # fast-128-rows-split
-            return 35, 179
+            return 40, 189
         if straight and M <= 128 and narrower:  # fast-128-rows
-            return 36, 180
+            return 41, 190
         if straight and M <= 192 and split:  # fast-192-rows-split
-            return 42, 181
-        if straight and M <= 256 and split:  # fast-256-rows-split
-            return 45, 182
+            return 47, 191
         if straight and M <= 256 and few_columns:  # fast-256-rows-narrow
-            return 36, 183
+            return 41, 192
         if straight and K <= 512 and M >= 1024:  # fast-short-k-more-rows
-            return 47, 184
+            return 51, 193
         if straight and K <= 512:  # fast-short-k
-            return 39, 185
+            return 44, 194
         if straight and M > 128 and M <= 1024 and long_:  # fast-wide-long
-            return 46, 186
+            return 50, 195
         if straight and tiles_128 <= num_sms:  # fast-one-round
-            return 38, 187
+            return 43, 196
         if straight and tall_tiles <= num_sms:  # fast-one-round-of-192
-            return 43, 188
+            return 48, 197
         if straight and M <= 256 and tiles_128 <= num_sms * 2:  # fast-two-rounds
-            return 38, 189
+            return 43, 198
         if straight and M <= 1024 and K >= 7168:  # fast-long-k
-            return 46, 190
+            return 50, 199
         if straight and M >= 8192 and N >= 8192 and K <= 8192:  # fast-many-rows
-            return 43, 191
+            return 48, 200
         if straight:  # fast
-            return 39, 192
+            return 44, 201
     # promoted
     if arch in ("sm90", ):
         if M <= 16 and split:  # promoted-16-rows-split
-            return 24, 193
+            return 29, 202
         if M <= 16:  # promoted-16-rows
-            return 25, 194
+            return 30, 203
         if M <= 32 and split:  # promoted-32-rows-split
-            return 28, 195
+            return 33, 204
         if M <= 32:  # promoted-32-rows
-            return 29, 196
+            return 34, 205
         if M <= 64 and split:  # promoted-64-rows-split
-            return 32, 197
+            return 37, 206
         if M <= 64:  # promoted-64-rows
-            return 33, 198
+            return 38, 207
         if M <= 128 and split and K >= 7168:  # promoted-128-rows-split
-            return 34, 199
+            return 39, 208
         if M <= 128 and few_columns:  # promoted-128-rows-narrow
-            return 33, 200
+            return 38, 209
         if M <= 128 and N <= num_sms * 64:  # promoted-128-rows
-            return 37, 201
+            return 42, 210
         if M <= 256 and few_columns:  # promoted-256-rows-narrow
-            return 37, 202
+            return 42, 211
         if K <= 512 and M >= 512:  # promoted-short-k
-            return 44, 203
+            return 49, 212
         if N >= 24_576 and K >= 1024 and M >= 2048:  # promoted-wide-more-rows
-            return 44, 204
+            return 49, 213
         if N >= 24_576 and K >= 1024:  # promoted-wide
-            return 41, 205
+            return 46, 214
         if M > 128 and M <= 1024 and long_:  # promoted-long-k
-            return 48, 206
+            return 52, 215
         if tiles_128 > num_sms and wide_tiles <= num_sms:  # promoted-one-round-of-192
-            return 41, 207
+            return 46, 216
         if True:  # promoted
-            return 40, 208
+            return 45, 217
     return -1, -1
 
 
@@ -1218,27 +1246,27 @@ def decide_tcgen05_tile(arch, M, N, num_sms, scaling):
     # blocks
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if scaling == 2:  # t-promote
-            return 53, 209
+            return 57, 218
     # rubin
     if arch in ("sm107", ):
         if tiles_512 * 2 >= num_sms * 8 and fours:  # rubin-2x1-c8
-            return 57, 210
+            return 61, 219
         if large and twos:  # rubin-2x1-c4
-            return 56, 211
+            return 60, 220
         if large:  # rubin-2x1
-            return 55, 212
+            return 59, 221
         if tiles_256 * 2 >= num_sms:  # rubin-1x1
-            return 54, 213
+            return 58, 222
     # rest
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if tiles_256 * 2 >= num_sms * 4:  # t-c4
-            return 52, 214
+            return 56, 223
         if tiles_256 * 2 >= num_sms:  # t-n256
-            return 51, 215
+            return 55, 224
         if tiles_128 * 2 >= num_sms:  # t-n128
-            return 50, 216
+            return 54, 225
         if True:  # t-n64
-            return 49, 217
+            return 53, 226
     return -1, -1
 
 

@@ -120,48 +120,52 @@ enum class Tile : int {
   kD32_s1_pair = 15,
   kD32_s2_pair = 16,
   kD32_wide_pair = 17,
-  k16x64_128 = 18,
-  k32x64_128 = 19,
-  k64x64_128 = 20,
-  k128x128_128 = 21,
-  kF16x64_128_s2 = 22,
-  kF16x64_128 = 23,
-  kP16x64_128_s2 = 24,
-  kP16x64_128 = 25,
-  kF32x64_128_s2 = 26,
-  kF32x64_128 = 27,
-  kP32x64_128_s2 = 28,
-  kP32x64_128 = 29,
-  kF64x64_128_s2 = 30,
-  kF64x64_128 = 31,
-  kP64x64_128_s2 = 32,
-  kP64x64_128 = 33,
-  kP64x128_128_s2 = 34,
-  kF128x64_128_s2 = 35,
-  kF128x64_128 = 36,
-  kP128x64_128 = 37,
-  kF128x128_128_team = 38,
-  kF128x128_128 = 39,
-  kP128x128_128 = 40,
-  kP128x192_128 = 41,
-  kF192x64_128_s2 = 42,
-  kF192x128_128 = 43,
-  kP192x128_128 = 44,
-  kF256x64_128_s2 = 45,
-  kF256x128_128 = 46,
-  kF256x128_128_n = 47,
-  kP256x128_128 = 48,
-  kT1_n64 = 49,
-  kT1_n128 = 50,
-  kT1_n256 = 51,
-  kT1_n256_c4 = 52,
-  kT1_promote = 53,
-  kT1_n256_k64 = 54,
-  kT2_c2_k64 = 55,
-  kT2_c4_k64 = 56,
-  kT2_c8_k64 = 57,
+  kD64_s1 = 18,
+  kD64_s2 = 19,
+  kD64_s2_pair = 20,
+  kD64_wide_pair = 21,
+  kD64_wide_deep = 22,
+  k16x64_128 = 23,
+  k32x64_128 = 24,
+  k64x64_128 = 25,
+  k128x128_128 = 26,
+  kF16x64_128_s2 = 27,
+  kF16x64_128 = 28,
+  kP16x64_128_s2 = 29,
+  kP16x64_128 = 30,
+  kF32x64_128_s2 = 31,
+  kF32x64_128 = 32,
+  kP32x64_128_s2 = 33,
+  kP32x64_128 = 34,
+  kF64x64_128_s2 = 35,
+  kF64x64_128 = 36,
+  kP64x64_128_s2 = 37,
+  kP64x64_128 = 38,
+  kP64x128_128_s2 = 39,
+  kF128x64_128_s2 = 40,
+  kF128x64_128 = 41,
+  kP128x64_128 = 42,
+  kF128x128_128_team = 43,
+  kF128x128_128 = 44,
+  kP128x128_128 = 45,
+  kP128x192_128 = 46,
+  kF192x64_128_s2 = 47,
+  kF192x128_128 = 48,
+  kP192x128_128 = 49,
+  kF256x128_128 = 50,
+  kF256x128_128_n = 51,
+  kP256x128_128 = 52,
+  kT1_n64 = 53,
+  kT1_n128 = 54,
+  kT1_n256 = 55,
+  kT1_n256_c4 = 56,
+  kT1_promote = 57,
+  kT1_n256_k64 = 58,
+  kT2_c2_k64 = 59,
+  kT2_c4_k64 = 60,
+  kT2_c8_k64 = 61,
 };
-inline constexpr int kTileCount = 58;
+inline constexpr int kTileCount = 62;
 
 struct TileInfo {
   const char* name;
@@ -188,6 +192,11 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"d32-s1-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
     {"d32-s2-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
     {"d32-wide-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d64-s1", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d64-s2", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d64-s2-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d64-wide-pair", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
+    {"d64-wide-deep", static_cast<int>(Engine::k_decode), 0x10u, 0x7u},
     {"16x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
     {"32x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
     {"64x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
@@ -215,7 +224,6 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"f192x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f192x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p192x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
-    {"f256x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f256x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f256x128-128-n", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p256x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
@@ -287,7 +295,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 218;
+inline constexpr int kRuleCount = 227;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -368,6 +376,11 @@ inline const char* rule_id(int rule) {
       "decode-one-tile",
       "decode-tiles",
       "decode-vocabulary",
+      "decode-64-narrow",
+      "decode-64-short-k",
+      "decode-64-one-tile",
+      "decode-64-wide",
+      "decode-64-tiles",
       "wgmma",
       "decode-8-gddr",
       "decode-16-gddr",
@@ -430,6 +443,11 @@ inline const char* rule_id(int rule) {
       "d32-one-tile",
       "d32-wide",
       "d32-more-tiles",
+      "d64-narrow",
+      "d64-short-k",
+      "d64-one-tile",
+      "d64-wide",
+      "d64-more-tiles",
       "mma-16-rows",
       "mma-64-rows",
       "mma-256-rows",
@@ -473,7 +491,6 @@ inline const char* rule_id(int rule) {
       "fast-128-rows-split",
       "fast-128-rows",
       "fast-192-rows-split",
-      "fast-256-rows-split",
       "fast-256-rows-narrow",
       "fast-short-k-more-rows",
       "fast-short-k",
@@ -551,6 +568,7 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   [[maybe_unused]] const bool measured_sizes = num_sms == 132 && K % 16 == 0 && grouping == 0 /* none */ && M <= 4096 && N >= 896 && N <= 28672 && K >= 896 && K <= 28672;
   [[maybe_unused]] const bool few_rows = M <= 16 && grouping == 0 /* none */ && N <= num_sms * 256;
   [[maybe_unused]] const bool rows_32 = M <= 32 && grouping == 0 /* none */;
+  [[maybe_unused]] const bool rows_64 = M <= 64 && grouping == 0 /* none */;
   [[maybe_unused]] const bool scales_fit = (scaling != 2 /* block */ || M <= 16 || K <= 14336);
   [[maybe_unused]] const bool long_scales_fit = (scaling != 2 /* block */ || K <= 20480);
   // measured: sm90
@@ -1076,26 +1094,46 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       rule = 76;
       return 0;
     }
+    if (rows_64 && N + 32 <= num_sms * 32 && K <= 20480) {  // decode-64-narrow
+      rule = 77;
+      return 0;
+    }
+    if (rows_64 && N + 32 <= num_sms * 64 && K <= 3072) {  // decode-64-short-k
+      rule = 78;
+      return 0;
+    }
+    if (rows_64 && N + 32 <= num_sms * 64 && K <= 20480 && scaling != 2 /* block */) {  // decode-64-one-tile
+      rule = 79;
+      return 0;
+    }
+    if (rows_64 && N >= num_sms * 160 && N <= num_sms * 1024 && K <= 4096) {  // decode-64-wide
+      rule = 80;
+      return 0;
+    }
+    if (rows_64 && N <= num_sms * 512 && K <= 16384 && scaling != 2 /* block */) {  // decode-64-tiles
+      rule = 81;
+      return 0;
+    }
   }
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
     if (true) {  // wgmma
-      rule = 77;
+      rule = 82;
       return 2;
     }
   }
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (few_rows && M <= 8 && activations <= 36864) {  // decode-8-gddr
-      rule = 78;
+      rule = 83;
       return 0;
     }
     if (few_rows && M >= 9 && activations <= 40960) {  // decode-16-gddr
-      rule = 79;
+      rule = 84;
       return 0;
     }
     if (true) {  // mma
-      rule = 80;
+      rule = 85;
       return 1;
     }
   }
@@ -1150,55 +1188,55 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
       const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
       const int64_t cost_fast_d32_wide_pair = 3100000 + 88570 * cost_steps + 1302 * cost_tiles_32x128 * cost_steps + 4577 * cost_input + 1 * cost_outside_32x128 * cost_steps;
       if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_fast_d8x8_pair <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d8x8-pair
-        rule = 81;
+        rule = 86;
         return 1;
       }
       if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d8-s2
-        rule = 82;
+        rule = 87;
         return 4;
       }
       if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d8-s1-pair
-        rule = 83;
+        rule = 88;
         return 5;
       }
       if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d8-s2-pair
-        rule = 84;
+        rule = 89;
         return 6;
       }
       if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_wide_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d8-wide-pair
-        rule = 85;
+        rule = 90;
         return 7;
       }
       if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d16-s1
-        rule = 86;
+        rule = 91;
         return 8;
       }
       if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d16-s2
-        rule = 87;
+        rule = 92;
         return 9;
       }
       if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d16-s1-pair
-        rule = 88;
+        rule = 93;
         return 10;
       }
       if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d16-s2-pair
-        rule = 89;
+        rule = 94;
         return 11;
       }
       if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d32-s2
-        rule = 90;
+        rule = 95;
         return 14;
       }
       if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d32-s1-pair
-        rule = 91;
+        rule = 96;
         return 15;
       }
       if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d32-s2-pair
-        rule = 92;
+        rule = 97;
         return 16;
       }
       if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576) {  // decode-fast-d32-wide-pair
-        rule = 93;
+        rule = 98;
         return 17;
       }
     }
@@ -1244,59 +1282,59 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
       const int64_t cost_row_d32_s2_pair = 3676000 + 30430 * cost_steps + 658 * cost_tiles_32x64 * cost_steps + 1388 * cost_input + 1 * cost_outside_32x64 * cost_steps;
       const int64_t cost_row_d32_wide_pair = 2892000 + 87630 * cost_steps + 1404 * cost_tiles_32x128 * cost_steps + 6903 * cost_input + 2 * cost_outside_32x128 * cost_steps;
       if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_row_d8x8_pair <= cost_row_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d8x8-pair
-        rule = 94;
+        rule = 99;
         return 1;
       }
       if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1 <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d8-s1
-        rule = 95;
+        rule = 100;
         return 3;
       }
       if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d8-s2
-        rule = 96;
+        rule = 101;
         return 4;
       }
       if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d8-s1-pair
-        rule = 97;
+        rule = 102;
         return 5;
       }
       if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d16-s1
-        rule = 98;
+        rule = 103;
         return 8;
       }
       if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d16-s2
-        rule = 99;
+        rule = 104;
         return 9;
       }
       if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d16-s1-pair
-        rule = 100;
+        rule = 105;
         return 10;
       }
       if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d16-s2-pair
-        rule = 101;
+        rule = 106;
         return 11;
       }
       if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d16-wide-pair
-        rule = 102;
+        rule = 107;
         return 12;
       }
       if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d32-s1
-        rule = 103;
+        rule = 108;
         return 13;
       }
       if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d32-s2
-        rule = 104;
+        rule = 109;
         return 14;
       }
       if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d32-s1-pair
-        rule = 105;
+        rule = 110;
         return 15;
       }
       if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d32-s2-pair
-        rule = 106;
+        rule = 111;
         return 16;
       }
       if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576) {  // decode-row-d32-wide-pair
-        rule = 107;
+        rule = 112;
         return 17;
       }
     }
@@ -1339,55 +1377,55 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
       const int64_t cost_block_d32_s1_pair = 2724000 + 104900 * cost_steps + 514 * cost_tiles_32x64 * cost_steps + 15650000 * cost_rounds_32x64_264 + 971 * cost_input;
       const int64_t cost_block_d32_wide_pair = 2823000 + 138300 * cost_steps + 1335 * cost_tiles_32x128 * cost_steps + 4221 * cost_input;
       if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_block_d8x8_pair <= cost_block_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8x8_pair <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8x8_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8x8_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d8x8-pair
-        rule = 108;
+        rule = 113;
         return 1;
       }
       if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s2 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d8-s2
-        rule = 109;
+        rule = 114;
         return 4;
       }
       if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_s1_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d8-s1-pair
-        rule = 110;
+        rule = 115;
         return 5;
       }
       if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d8-s2-pair
-        rule = 111;
+        rule = 116;
         return 6;
       }
       if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_wide_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d8-wide-pair
-        rule = 112;
+        rule = 117;
         return 7;
       }
       if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d16-s1
-        rule = 113;
+        rule = 118;
         return 8;
       }
       if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d16-s2
-        rule = 114;
+        rule = 119;
         return 9;
       }
       if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d16-s1-pair
-        rule = 115;
+        rule = 120;
         return 10;
       }
       if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d16-s2-pair
-        rule = 116;
+        rule = 121;
         return 11;
       }
       if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d32-s1
-        rule = 117;
+        rule = 122;
         return 13;
       }
       if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_block_d32_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d32-s2
-        rule = 118;
+        rule = 123;
         return 14;
       }
       if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d32-s1-pair
-        rule = 119;
+        rule = 124;
         return 15;
       }
       if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576) {  // decode-block-d32-wide-pair
-        rule = 120;
+        rule = 125;
         return 17;
       }
     }
@@ -1395,79 +1433,99 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (M <= 8) {  // d8-gddr
-      rule = 121;
+      rule = 126;
       return 0;
     }
     if (true) {  // d16-gddr
-      rule = 122;
+      rule = 127;
       return 2;
     }
   }
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 1 && narrow && K >= 4608 && activations <= 43008) {  // d8-one-row
-      rule = 123;
+      rule = 128;
       return 1;
     }
     if (M <= 8 && narrow) {  // d8-narrow
-      rule = 124;
+      rule = 129;
       return 4;
     }
     if (M <= 8 && one_tile && K <= 3072) {  // d8-short-k
-      rule = 125;
+      rule = 130;
       return 3;
     }
     if (M <= 8 && one_tile) {  // d8-one-tile
-      rule = 126;
+      rule = 131;
       return 6;
     }
     if (M <= 8 && wide) {  // d8-wide
-      rule = 127;
+      rule = 132;
       return 7;
     }
     if (M <= 8) {  // d8-more-tiles
-      rule = 128;
+      rule = 133;
       return 5;
     }
     if (M <= 16 && narrow) {  // d16-narrow
-      rule = 129;
+      rule = 134;
       return 9;
     }
     if (M <= 16 && one_tile && K <= 3072) {  // d16-short-k
-      rule = 130;
+      rule = 135;
       return 8;
     }
     if (M <= 16 && one_tile) {  // d16-one-tile
-      rule = 131;
+      rule = 136;
       return 11;
     }
     if (M <= 16 && wide) {  // d16-wide
-      rule = 132;
+      rule = 137;
       return 12;
     }
     if (M <= 16) {  // d16-more-tiles
-      rule = 133;
+      rule = 138;
       return 10;
     }
-    if (narrow) {  // d32-narrow
-      rule = 134;
+    if (M <= 32 && narrow) {  // d32-narrow
+      rule = 139;
       return 14;
     }
-    if (one_tile && K <= 3072) {  // d32-short-k
-      rule = 135;
+    if (M <= 32 && one_tile && K <= 3072) {  // d32-short-k
+      rule = 140;
       return 13;
     }
-    if (one_tile) {  // d32-one-tile
-      rule = 136;
+    if (M <= 32 && one_tile) {  // d32-one-tile
+      rule = 141;
       return 16;
     }
-    if (wide) {  // d32-wide
-      rule = 137;
+    if (M <= 32 && wide) {  // d32-wide
+      rule = 142;
       return 17;
     }
-    if (true) {  // d32-more-tiles
-      rule = 138;
+    if (M <= 32) {  // d32-more-tiles
+      rule = 143;
       return 15;
+    }
+    if (narrow) {  // d64-narrow
+      rule = 144;
+      return 19;
+    }
+    if (one_tile && K <= 3072) {  // d64-short-k
+      rule = 145;
+      return 18;
+    }
+    if (one_tile) {  // d64-one-tile
+      rule = 146;
+      return 20;
+    }
+    if (wide) {  // d64-wide
+      rule = 147;
+      return 21;
+    }
+    if (true) {  // d64-more-tiles
+      rule = 148;
+      return 22;
     }
   }
   return -1;
@@ -1477,20 +1535,20 @@ inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, in
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (M <= 16) {  // mma-16-rows
-      rule = 139;
-      return 18;
+      rule = 149;
+      return 23;
     }
     if (M <= 64) {  // mma-64-rows
-      rule = 140;
-      return 19;
+      rule = 150;
+      return 24;
     }
     if (M <= 256) {  // mma-256-rows
-      rule = 141;
-      return 20;
+      rule = 151;
+      return 25;
     }
     if (true) {  // mma-large
-      rule = 142;
-      return 21;
+      rule = 152;
+      return 26;
     }
   }
   return -1;
@@ -1551,44 +1609,44 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
       const int64_t cost_fast_f256x128_128 = 4221000 + 260100 * cost_steps + 144 * cost_tiles_256x128 * cost_steps + 199600 * cost_rounds_256x128_132 + 291500 * cost_rounds_256x128_132 * cost_steps + 82 * cost_weight + 278 * cost_input + 482 * cost_output;
       if (cost_fast_f16x64_128 <= cost_fast_f32x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f128x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x128_128_team && cost_fast_f16x64_128 <= cost_fast_f128x128_128 && cost_fast_f16x64_128 <= cost_fast_f192x128_128 && cost_fast_f16x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f16x64-128
-        rule = 143;
-        return 23;
+        rule = 153;
+        return 28;
       }
       if (cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f32x64-128-s2
-        rule = 144;
-        return 26;
-      }
-      if (cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128-s2
-        rule = 145;
-        return 30;
-      }
-      if (cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128
-        rule = 146;
+        rule = 154;
         return 31;
       }
-      if (cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128-s2
-        rule = 147;
+      if (cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128-s2
+        rule = 155;
         return 35;
       }
-      if (cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128
-        rule = 148;
+      if (cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128
+        rule = 156;
         return 36;
       }
+      if (cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128-s2
+        rule = 157;
+        return 40;
+      }
+      if (cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128
+        rule = 158;
+        return 41;
+      }
       if (cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128-team
-        rule = 149;
-        return 38;
-      }
-      if (cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128
-        rule = 150;
-        return 39;
-      }
-      if (cost_fast_f192x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f192x128-128
-        rule = 151;
+        rule = 159;
         return 43;
       }
+      if (cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128
+        rule = 160;
+        return 44;
+      }
+      if (cost_fast_f192x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f192x128-128
+        rule = 161;
+        return 48;
+      }
       if (true) {  // wgmma-fast-f256x128-128
-        rule = 152;
-        return 46;
+        rule = 162;
+        return 50;
       }
     }
     if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */) {
@@ -1635,40 +1693,40 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_row_p128x192_128 = 4945000 + 253900 * cost_steps + 287 * cost_tiles_128x192 * cost_steps + 2930000 * cost_rounds_128x192_132 + 263500 * cost_rounds_128x192_132 * cost_steps + 92 * cost_weight + 172 * cost_input + 78 * cost_output;
       const int64_t cost_row_p192x128_128 = 4969000 + 230300 * cost_steps + 363 * cost_tiles_192x128 * cost_steps + 1372000 * cost_rounds_192x128_132 + 245100 * cost_rounds_192x128_132 * cost_steps + 70 * cost_weight + 174 * cost_input + 314 * cost_output;
       if (cost_row_p32x64_128_s2 <= cost_row_p32x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p128x64_128 && cost_row_p32x64_128_s2 <= cost_row_p128x128_128 && cost_row_p32x64_128_s2 <= cost_row_p128x192_128 && cost_row_p32x64_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p32x64-128-s2
-        rule = 153;
-        return 28;
-      }
-      if (cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p32x64-128
-        rule = 154;
-        return 29;
-      }
-      if (cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p64x64-128-s2
-        rule = 155;
-        return 32;
-      }
-      if (cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p64x64-128
-        rule = 156;
+        rule = 163;
         return 33;
       }
-      if (cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p64x128-128-s2
-        rule = 157;
+      if (cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p32x64-128
+        rule = 164;
         return 34;
       }
-      if (cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x64-128
-        rule = 158;
+      if (cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p64x64-128-s2
+        rule = 165;
         return 37;
       }
+      if (cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p64x64-128
+        rule = 166;
+        return 38;
+      }
+      if (cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p64x128-128-s2
+        rule = 167;
+        return 39;
+      }
+      if (cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x64-128
+        rule = 168;
+        return 42;
+      }
       if (cost_row_p128x128_128 <= cost_row_p128x192_128 && cost_row_p128x128_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x128-128
-        rule = 159;
-        return 40;
+        rule = 169;
+        return 45;
       }
       if (cost_row_p128x192_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x192-128
-        rule = 160;
-        return 41;
+        rule = 170;
+        return 46;
       }
       if (true) {  // wgmma-row-p192x128-128
-        rule = 161;
-        return 44;
+        rule = 171;
+        return 49;
       }
     }
     if (measured_sizes && scaling == 2 /* block */) {
@@ -1721,199 +1779,195 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_block_p128x192_128 = 4437000 + 250500 * cost_steps + 238 * cost_tiles_128x192 * cost_steps + 2480000 * cost_rounds_128x192_132 + 267300 * cost_rounds_128x192_132 * cost_steps + 101 * cost_weight + 297 * cost_input;
       const int64_t cost_block_p192x128_128 = 4302000 + 252100 * cost_steps + 258 * cost_tiles_192x128 * cost_steps + 825800 * cost_rounds_192x128_132 + 270800 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 246 * cost_input + 323 * cost_output;
       if (cost_block_p16x64_128 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128 <= cost_block_p32x64_128 && cost_block_p16x64_128 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128 <= cost_block_p64x64_128 && cost_block_p16x64_128 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128 <= cost_block_p128x64_128 && cost_block_p16x64_128 <= cost_block_p128x128_128 && cost_block_p16x64_128 <= cost_block_p128x192_128 && cost_block_p16x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p16x64-128
-        rule = 162;
-        return 25;
+        rule = 172;
+        return 30;
       }
       if (cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p32x64-128-s2
-        rule = 163;
-        return 28;
-      }
-      if (cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p32x64-128
-        rule = 164;
-        return 29;
-      }
-      if (cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p64x64-128-s2
-        rule = 165;
-        return 32;
-      }
-      if (cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p64x64-128
-        rule = 166;
+        rule = 173;
         return 33;
       }
-      if (cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p64x128-128-s2
-        rule = 167;
+      if (cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p32x64-128
+        rule = 174;
         return 34;
       }
-      if (cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x64-128
-        rule = 168;
+      if (cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p64x64-128-s2
+        rule = 175;
         return 37;
       }
+      if (cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p64x64-128
+        rule = 176;
+        return 38;
+      }
+      if (cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p64x128-128-s2
+        rule = 177;
+        return 39;
+      }
+      if (cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x64-128
+        rule = 178;
+        return 42;
+      }
       if (cost_block_p128x128_128 <= cost_block_p128x192_128 && cost_block_p128x128_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x128-128
-        rule = 169;
-        return 40;
+        rule = 179;
+        return 45;
       }
       if (cost_block_p128x192_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x192-128
-        rule = 170;
-        return 41;
+        rule = 180;
+        return 46;
       }
       if (true) {  // wgmma-block-p192x128-128
-        rule = 171;
-        return 44;
+        rule = 181;
+        return 49;
       }
     }
   }
   // straight: sm90
   if ((arch & 0x10u) != 0) {
     if (straight && M <= 16 && split) {  // fast-16-rows-split
-      rule = 172;
-      return 22;
-    }
-    if (straight && M <= 16 && long_ && grouping == 0 /* none */) {  // fast-16-rows-long
-      rule = 173;
-      return 22;
-    }
-    if (straight && M <= 16) {  // fast-16-rows
-      rule = 174;
-      return 23;
-    }
-    if (straight && M <= 32 && split) {  // fast-32-rows-split
-      rule = 175;
-      return 26;
-    }
-    if (straight && M <= 32) {  // fast-32-rows
-      rule = 176;
+      rule = 182;
       return 27;
     }
-    if (straight && M <= 64 && split) {  // fast-64-rows-split
-      rule = 177;
-      return 30;
+    if (straight && M <= 16 && long_ && grouping == 0 /* none */) {  // fast-16-rows-long
+      rule = 183;
+      return 27;
     }
-    if (straight && M <= 64) {  // fast-64-rows
-      rule = 178;
+    if (straight && M <= 16) {  // fast-16-rows
+      rule = 184;
+      return 28;
+    }
+    if (straight && M <= 32 && split) {  // fast-32-rows-split
+      rule = 185;
       return 31;
     }
-    if (straight && M <= 128 && split) {  // fast-128-rows-split
-      rule = 179;
+    if (straight && M <= 32) {  // fast-32-rows
+      rule = 186;
+      return 32;
+    }
+    if (straight && M <= 64 && split) {  // fast-64-rows-split
+      rule = 187;
       return 35;
     }
-    if (straight && M <= 128 && narrower) {  // fast-128-rows
-      rule = 180;
+    if (straight && M <= 64) {  // fast-64-rows
+      rule = 188;
       return 36;
+    }
+    if (straight && M <= 128 && split) {  // fast-128-rows-split
+      rule = 189;
+      return 40;
+    }
+    if (straight && M <= 128 && narrower) {  // fast-128-rows
+      rule = 190;
+      return 41;
     }
     if (straight && M <= 192 && split) {  // fast-192-rows-split
-      rule = 181;
-      return 42;
-    }
-    if (straight && M <= 256 && split) {  // fast-256-rows-split
-      rule = 182;
-      return 45;
-    }
-    if (straight && M <= 256 && few_columns) {  // fast-256-rows-narrow
-      rule = 183;
-      return 36;
-    }
-    if (straight && K <= 512 && M >= 1024) {  // fast-short-k-more-rows
-      rule = 184;
+      rule = 191;
       return 47;
     }
+    if (straight && M <= 256 && few_columns) {  // fast-256-rows-narrow
+      rule = 192;
+      return 41;
+    }
+    if (straight && K <= 512 && M >= 1024) {  // fast-short-k-more-rows
+      rule = 193;
+      return 51;
+    }
     if (straight && K <= 512) {  // fast-short-k
-      rule = 185;
-      return 39;
+      rule = 194;
+      return 44;
     }
     if (straight && M > 128 && M <= 1024 && long_) {  // fast-wide-long
-      rule = 186;
-      return 46;
+      rule = 195;
+      return 50;
     }
     if (straight && tiles_128 <= num_sms) {  // fast-one-round
-      rule = 187;
-      return 38;
+      rule = 196;
+      return 43;
     }
     if (straight && tall_tiles <= num_sms) {  // fast-one-round-of-192
-      rule = 188;
-      return 43;
+      rule = 197;
+      return 48;
     }
     if (straight && M <= 256 && tiles_128 <= num_sms * 2) {  // fast-two-rounds
-      rule = 189;
-      return 38;
-    }
-    if (straight && M <= 1024 && K >= 7168) {  // fast-long-k
-      rule = 190;
-      return 46;
-    }
-    if (straight && M >= 8192 && N >= 8192 && K <= 8192) {  // fast-many-rows
-      rule = 191;
+      rule = 198;
       return 43;
     }
+    if (straight && M <= 1024 && K >= 7168) {  // fast-long-k
+      rule = 199;
+      return 50;
+    }
+    if (straight && M >= 8192 && N >= 8192 && K <= 8192) {  // fast-many-rows
+      rule = 200;
+      return 48;
+    }
     if (straight) {  // fast
-      rule = 192;
-      return 39;
+      rule = 201;
+      return 44;
     }
   }
   // promoted: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 16 && split) {  // promoted-16-rows-split
-      rule = 193;
-      return 24;
-    }
-    if (M <= 16) {  // promoted-16-rows
-      rule = 194;
-      return 25;
-    }
-    if (M <= 32 && split) {  // promoted-32-rows-split
-      rule = 195;
-      return 28;
-    }
-    if (M <= 32) {  // promoted-32-rows
-      rule = 196;
+      rule = 202;
       return 29;
     }
-    if (M <= 64 && split) {  // promoted-64-rows-split
-      rule = 197;
-      return 32;
+    if (M <= 16) {  // promoted-16-rows
+      rule = 203;
+      return 30;
     }
-    if (M <= 64) {  // promoted-64-rows
-      rule = 198;
+    if (M <= 32 && split) {  // promoted-32-rows-split
+      rule = 204;
       return 33;
     }
-    if (M <= 128 && split && K >= 7168) {  // promoted-128-rows-split
-      rule = 199;
+    if (M <= 32) {  // promoted-32-rows
+      rule = 205;
       return 34;
     }
+    if (M <= 64 && split) {  // promoted-64-rows-split
+      rule = 206;
+      return 37;
+    }
+    if (M <= 64) {  // promoted-64-rows
+      rule = 207;
+      return 38;
+    }
+    if (M <= 128 && split && K >= 7168) {  // promoted-128-rows-split
+      rule = 208;
+      return 39;
+    }
     if (M <= 128 && few_columns) {  // promoted-128-rows-narrow
-      rule = 200;
-      return 33;
+      rule = 209;
+      return 38;
     }
     if (M <= 128 && N <= num_sms * 64) {  // promoted-128-rows
-      rule = 201;
-      return 37;
+      rule = 210;
+      return 42;
     }
     if (M <= 256 && few_columns) {  // promoted-256-rows-narrow
-      rule = 202;
-      return 37;
+      rule = 211;
+      return 42;
     }
     if (K <= 512 && M >= 512) {  // promoted-short-k
-      rule = 203;
-      return 44;
+      rule = 212;
+      return 49;
     }
     if (N >= 24576 && K >= 1024 && M >= 2048) {  // promoted-wide-more-rows
-      rule = 204;
-      return 44;
+      rule = 213;
+      return 49;
     }
     if (N >= 24576 && K >= 1024) {  // promoted-wide
-      rule = 205;
-      return 41;
+      rule = 214;
+      return 46;
     }
     if (M > 128 && M <= 1024 && long_) {  // promoted-long-k
-      rule = 206;
-      return 48;
+      rule = 215;
+      return 52;
     }
     if (tiles_128 > num_sms && wide_tiles <= num_sms) {  // promoted-one-round-of-192
-      rule = 207;
-      return 41;
+      rule = 216;
+      return 46;
     }
     if (true) {  // promoted
-      rule = 208;
-      return 40;
+      rule = 217;
+      return 45;
     }
   }
   return -1;
@@ -1930,46 +1984,46 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   // blocks: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (scaling == 2 /* block */) {  // t-promote
-      rule = 209;
-      return 53;
+      rule = 218;
+      return 57;
     }
   }
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (tiles_512 * 2 >= num_sms * 8 && fours) {  // rubin-2x1-c8
-      rule = 210;
-      return 57;
+      rule = 219;
+      return 61;
     }
     if (large && twos) {  // rubin-2x1-c4
-      rule = 211;
-      return 56;
+      rule = 220;
+      return 60;
     }
     if (large) {  // rubin-2x1
-      rule = 212;
-      return 55;
+      rule = 221;
+      return 59;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
-      rule = 213;
-      return 54;
+      rule = 222;
+      return 58;
     }
   }
   // rest: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
-      rule = 214;
-      return 52;
+      rule = 223;
+      return 56;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 215;
-      return 51;
+      rule = 224;
+      return 55;
     }
     if (tiles_128 * 2 >= num_sms) {  // t-n128
-      rule = 216;
-      return 50;
+      rule = 225;
+      return 54;
     }
     if (true) {  // t-n64
-      rule = 217;
-      return 49;
+      rule = 226;
+      return 53;
     }
   }
   return -1;
@@ -2115,6 +2169,16 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
       return K % 16 == 0 && M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && grouping == 0 /* none */;
     case Tile::kD32_wide_pair:
       return K % 16 == 0 && M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD64_s1:
+      return K % 16 == 0 && M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD64_s2:
+      return K % 16 == 0 && M <= 64 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 264 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD64_s2_pair:
+      return K % 16 == 0 && M <= 64 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 264 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD64_wide_pair:
+      return K % 16 == 0 && M <= 64 && N <= num_sms * 1024 && ((K + 127) / 128) * 320 <= 24576 && grouping == 0 /* none */;
+    case Tile::kD64_wide_deep:
+      return K % 16 == 0 && M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960 && grouping == 0 /* none */;
     case Tile::k16x64_128:
       return K % 16 == 0;
     case Tile::k32x64_128:
@@ -2169,8 +2233,6 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kP192x128_128:
       return K % 16 == 0;
-    case Tile::kF256x64_128_s2:
-      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */ && grouping == 0 /* none */;
     case Tile::kF256x128_128:
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kF256x128_128_n:
