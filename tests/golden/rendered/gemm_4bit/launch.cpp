@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "fda3f02b72b8f001e7475467273f328bcda675586c58af57b1a229c633578f3d";
+const char* const kSpecDigest = "a561fa9f063ca4038067cdc5eb6d9686d43c2f5fe30521eb5150fbf664c863c2";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);

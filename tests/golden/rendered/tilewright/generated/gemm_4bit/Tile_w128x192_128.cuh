@@ -15,7 +15,7 @@ struct Tile_w128x192_128 {
   static constexpr int kClusterN = 1;
   static constexpr int kSplitK = 1;
   static constexpr int kOccupancy = 1;
-  static constexpr int kLutParts = 4;
+  static constexpr int kLutParts = 3;
   static constexpr int kGroupParts = 2;
   static constexpr int kSmemBytes = 227456;
 };
