@@ -151,7 +151,7 @@ def _decode_contradictions(tile: DecodeTile) -> Iterator[str]:
         yield f"per_sm {tile.per_sm} is more than occupancy {tile.occupancy}"
     part = tile.kb * tile.warps_k
     codes = -(-part * 32 // 128) * 128 + 32
-    scales = (-(-(2 * part + 1) * 4 // 16) * 16 + 16) | 16
+    scales = (-(-(part + 1) * 4 // 16) * 16 + 16) | 16  # fp32 per 64; the launch refuses finer ones that do not fit
     stage = 16 * tile.warps_n * (codes + scales)
     if 2 * stage > tile.ring_kb * KIB:
         yield f"ring_kb {tile.ring_kb} does not hold 2 stages of {stage} bytes"

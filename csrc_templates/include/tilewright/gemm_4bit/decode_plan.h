@@ -30,6 +30,7 @@ struct DecodeShape {
   static constexpr int kStageRows = 16 * kWarpsN;
   static constexpr int kQuads = kWarpsN * kColumnTiles * 32;  // float4 of results of a stage
   static constexpr int kPartialSlots = kColumnTiles == 1 ? 4 : 3;  // stages whose sums may wait to be added up
+  static_assert(kAdders <= kPartialSlots, "a warp that adds may wait for a slot only when it has gone round once");
   static_assert(kMb % 8 == 0, "columns of A come eight at a time");
   static_assert(kWarps % 4 == 0, "registers move between groups of four warps");
 

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "a561fa9f063ca4038067cdc5eb6d9686d43c2f5fe30521eb5150fbf664c863c2";
+const char* const kSpecDigest = "62e25e0b44d99b1cde1f6101fe89695dfe36749365495ab57c3784d9aaa9f85e";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);

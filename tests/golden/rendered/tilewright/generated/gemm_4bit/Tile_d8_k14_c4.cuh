@@ -13,8 +13,8 @@ struct Tile_d8_k14_c4 {
   static constexpr int kWarpsK = 8;
   static constexpr int kWarpsN = 1;
   static constexpr int kCluster = 4;
-  static constexpr int kLut = 4;
-  static constexpr int kRingKb = 174;
+  static constexpr int kLut = 5;
+  static constexpr int kRingKb = 142;
   static constexpr int kOccupancy = 1;
   static constexpr int kPerSm = 1;
   static constexpr int kSmemBytes = 231552;
