@@ -60,7 +60,6 @@ set(TILEWRIGHT_GROUP_g90a_SOURCES
   gemm_4bit/Tile_w128x128_128_s2.cu
   gemm_4bit/Tile_w128x128_128_s3.cu
   gemm_4bit/Tile_w128x128_128_s4.cu
-  gemm_4bit/Tile_w128x192_128.cu
   gemm_4bit/Tile_w128x192_128_s2.cu
   gemm_4bit/Tile_w128x192_128_s4.cu
   gemm_4bit/Tile_w192x128_64_s2.cu

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "62e25e0b44d99b1cde1f6101fe89695dfe36749365495ab57c3784d9aaa9f85e";
+const char* const kSpecDigest = "b1f9261c6063a3e890d6de8d9536c57e3e26e56335695095be10094f7e5b23f9";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
@@ -110,8 +110,6 @@ cudaError_t launch_w128x128_128_s3_f16(const Gemm4bitArgs& args, cudaStream_t st
 cudaError_t launch_w128x128_128_s3_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w128x128_128_s4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w128x128_128_s4_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_w128x192_128_f16(const Gemm4bitArgs& args, cudaStream_t stream);
-cudaError_t launch_w128x192_128_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w128x192_128_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w128x192_128_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w128x192_128_s4_f16(const Gemm4bitArgs& args, cudaStream_t stream);
@@ -319,10 +317,6 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
     case Tile::kW128x128_128_s4:
       if (dtype == DType::kF16) return launch_w128x128_128_s4_f16(args, stream);
       if (dtype == DType::kBf16) return launch_w128x128_128_s4_bf16(args, stream);
-      break;
-    case Tile::kW128x192_128:
-      if (dtype == DType::kF16) return launch_w128x192_128_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_w128x192_128_bf16(args, stream);
       break;
     case Tile::kW128x192_128_s2:
       if (dtype == DType::kF16) return launch_w128x192_128_s2_f16(args, stream);

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_fp8 {
 
-const char* const kSpecDigest = "62e25e0b44d99b1cde1f6101fe89695dfe36749365495ab57c3784d9aaa9f85e";
+const char* const kSpecDigest = "b1f9261c6063a3e890d6de8d9536c57e3e26e56335695095be10094f7e5b23f9";
 
 cudaError_t launch_d8x4_small_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x4_small_bf16(const GemmFp8Args& args, cudaStream_t stream);

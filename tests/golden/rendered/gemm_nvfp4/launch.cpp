@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_nvfp4 {
 
-const char* const kSpecDigest = "62e25e0b44d99b1cde1f6101fe89695dfe36749365495ab57c3784d9aaa9f85e";
+const char* const kSpecDigest = "b1f9261c6063a3e890d6de8d9536c57e3e26e56335695095be10094f7e5b23f9";
 
 cudaError_t launch_16x64_256_f16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_256_bf16(const GemmNvfp4Args& args, cudaStream_t stream);

@@ -2,7 +2,7 @@
 """Decisions of gemm_4bit as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("simt-1", "simt-2", "simt-4", "simt-8", "32x64-64", "32x128-64", "64x64-64", "64x128-64", "128x64-64", "128x128-64", "32x64-128", "32x128-128", "32x256-128", "64x32-128", "64x64-128", "d8-k3-c1", "d8-k3-c2", "d8-k4-c1", "d8-k4-c2", "d8-k8-c1", "d8-k8-c2", "d8-k14-c2", "d8-k14-c4", "d16-k2-c2", "d16-k3-c1", "d16-k3-c2", "d16-k4-c2", "d16-k7-c4", "d16-k7-c8", "d16-k8-c1", "d16-k8-c2", "w192x128-64-s2", "w256x128-64-s2", "w32x64-128-s4", "w32x128-128", "w32x128-128-s2", "w32x128-128-s3", "w32x256-128-s2", "w32x256-128-s5", "w64x64-128-s4", "w64x128-128-s2", "w64x128-128-s3", "w64x192-128-s2", "w64x192-128-s4", "w64x256-128", "w128x128-128", "w128x128-128-s2", "w128x128-128-s3", "w128x128-128-s4", "w128x192-128", "w128x192-128-s2", "w128x192-128-s4", )
+TILES = ("simt-1", "simt-2", "simt-4", "simt-8", "32x64-64", "32x128-64", "64x64-64", "64x128-64", "128x64-64", "128x128-64", "32x64-128", "32x128-128", "32x256-128", "64x32-128", "64x64-128", "d8-k3-c1", "d8-k3-c2", "d8-k4-c1", "d8-k4-c2", "d8-k8-c1", "d8-k8-c2", "d8-k14-c2", "d8-k14-c4", "d16-k2-c2", "d16-k3-c1", "d16-k3-c2", "d16-k4-c2", "d16-k7-c4", "d16-k7-c8", "d16-k8-c1", "d16-k8-c2", "w192x128-64-s2", "w256x128-64-s2", "w32x64-128-s4", "w32x128-128", "w32x128-128-s2", "w32x128-128-s3", "w32x256-128-s2", "w32x256-128-s5", "w64x64-128-s4", "w64x128-128-s2", "w64x128-128-s3", "w64x192-128-s2", "w64x192-128-s4", "w64x256-128", "w128x128-128", "w128x128-128-s2", "w128x128-128-s3", "w128x128-128-s4", "w128x192-128-s2", "w128x192-128-s4", )
 LAYERS = ("path", "engine", "simt_tile", "tile_m", "tile", "repair", "decode_tile", "wgmma_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "blocksize", "dtype", "quant_type", )
 RULES = (
@@ -263,9 +263,9 @@ CC = {
     (12, 0): "sm120",
     (12, 1): "sm121",
 }
-kField_kc = (0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, )
-kField_mt = (0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 256, 32, 32, 32, 32, 32, 32, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 128, 128, )
-kField_nt = (0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 128, 64, 128, 128, 128, 256, 256, 64, 128, 128, 192, 192, 256, 128, 128, 128, 128, 192, 192, 192, )
+kField_kc = (0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, )
+kField_mt = (0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 256, 32, 32, 32, 32, 32, 32, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 128, )
+kField_nt = (0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 128, 64, 128, 128, 128, 256, 256, 64, 128, 128, 192, 192, 256, 128, 128, 128, 128, 192, 192, )
 VALUES_path = ("custom", "fallback", )
 VALUES_engine = ("simt", "mma_m16n8k16", "decode", "wgmma", )
 VALUES_simt_tile = TILES
@@ -1143,7 +1143,7 @@ def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, num_sms):
             if cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128-s4
                 return 48, 206
             if True:  # wgmma-nf4-w128x192-128-s2
-                return 50, 207
+                return 49, 207
     # wgmma
     if arch in ("sm90", ):
         if M > 4096:  # wgmma-beyond-4096-rows
@@ -1181,21 +1181,21 @@ def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, num_sms):
         if M <= 128 and blocks_128 * 4 <= num_sms:  # wgmma-128-three-parts
             return 47, 224
         if M <= 128 and blocks_192 * 80 <= num_sms * 17:  # wgmma-128-four-wide-parts
-            return 51, 225
+            return 50, 225
         if M <= 128 and blocks_128 * 2 <= num_sms:  # wgmma-128-two-parts
             return 46, 226
         if M <= 128 and blocks_192 * 2 <= num_sms and blocks_192 * 8 >= num_sms * 3:  # wgmma-128-two-wide-parts
-            return 50, 227
+            return 49, 227
         if M <= 128 and blocks_128 <= num_sms:  # wgmma-128-one-wave
             return 45, 228
         if M <= 128:  # wgmma-128-rest
-            return 50, 229
+            return 49, 229
         if M <= 256 and tiles_128 * 4 <= num_sms:  # wgmma-256-few-blocks
             return 40, 230
         if tiles_128 * 2 <= num_sms:  # wgmma-half-wave
             return 46, 231
         if tiles_128x192 * 2 <= num_sms:  # wgmma-half-wave-192
-            return 50, 232
+            return 49, 232
         if M >= 257 and tiles_192 * 4 < tiles_256 * 5 and tiles_192 * 2 > num_sms and tiles_128 <= num_sms:  # wgmma-less-empty-one-wave
             return 45, 233
         if M >= 129 and tiles_192 * 4 < tiles_256 * 5:  # wgmma-less-empty
@@ -1211,7 +1211,7 @@ def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, num_sms):
         if tiles_128x192 <= num_sms:  # wgmma-one-wave-128x192
             return 49, 239
         if M >= 257 and M <= 1024 and K <= 2048 and tiles_256 > num_sms:  # wgmma-short-k
-            return 50, 240
+            return 49, 240
         if M >= 257 and tiles_192 <= num_sms * 2 and tiles_256 > num_sms:  # wgmma-two-waves-192
             return 31, 241
         if True:  # wgmma-rest

@@ -151,11 +151,10 @@ enum class Tile : int {
   kW128x128_128_s2 = 46,
   kW128x128_128_s3 = 47,
   kW128x128_128_s4 = 48,
-  kW128x192_128 = 49,
-  kW128x192_128_s2 = 50,
-  kW128x192_128_s4 = 51,
+  kW128x192_128_s2 = 49,
+  kW128x192_128_s4 = 50,
 };
-inline constexpr int kTileCount = 52;
+inline constexpr int kTileCount = 51;
 
 struct TileInfo {
   const char* name;
@@ -213,7 +212,6 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"w128x128-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w128x128-128-s3", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w128x128-128-s4", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
-    {"w128x192-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w128x192-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w128x192-128-s4", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
 };
@@ -523,9 +521,9 @@ inline const char* rule_id(int rule) {
 
 namespace rules {
 
-inline constexpr int64_t kField_kc[kTileCount] = { 0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128 };
-inline constexpr int64_t kField_mt[kTileCount] = { 0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 256, 32, 32, 32, 32, 32, 32, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 128, 128 };
-inline constexpr int64_t kField_nt[kTileCount] = { 0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 128, 64, 128, 128, 128, 256, 256, 64, 128, 128, 192, 192, 256, 128, 128, 128, 128, 192, 192, 192 };
+inline constexpr int64_t kField_kc[kTileCount] = { 0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128 };
+inline constexpr int64_t kField_mt[kTileCount] = { 0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 256, 32, 32, 32, 32, 32, 32, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 128 };
+inline constexpr int64_t kField_nt[kTileCount] = { 0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 128, 64, 128, 128, 128, 256, 256, 64, 128, 128, 192, 192, 256, 128, 128, 128, 128, 192, 192 };
 
 inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t num_sms) {
   [[maybe_unused]] const int64_t n_blocks = ((N + 63) / 64);
@@ -1867,7 +1865,7 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       }
       if (true) {  // wgmma-nf4-w128x192-128-s2
         rule = 207;
-        return 50;
+        return 49;
       }
     }
   }
@@ -1943,7 +1941,7 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
     }
     if (M <= 128 && blocks_192 * 80 <= num_sms * 17) {  // wgmma-128-four-wide-parts
       rule = 225;
-      return 51;
+      return 50;
     }
     if (M <= 128 && blocks_128 * 2 <= num_sms) {  // wgmma-128-two-parts
       rule = 226;
@@ -1951,7 +1949,7 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
     }
     if (M <= 128 && blocks_192 * 2 <= num_sms && blocks_192 * 8 >= num_sms * 3) {  // wgmma-128-two-wide-parts
       rule = 227;
-      return 50;
+      return 49;
     }
     if (M <= 128 && blocks_128 <= num_sms) {  // wgmma-128-one-wave
       rule = 228;
@@ -1959,7 +1957,7 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
     }
     if (M <= 128) {  // wgmma-128-rest
       rule = 229;
-      return 50;
+      return 49;
     }
     if (M <= 256 && tiles_128 * 4 <= num_sms) {  // wgmma-256-few-blocks
       rule = 230;
@@ -1971,7 +1969,7 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
     }
     if (tiles_128x192 * 2 <= num_sms) {  // wgmma-half-wave-192
       rule = 232;
-      return 50;
+      return 49;
     }
     if (M >= 257 && tiles_192 * 4 < tiles_256 * 5 && tiles_192 * 2 > num_sms && tiles_128 <= num_sms) {  // wgmma-less-empty-one-wave
       rule = 233;
@@ -2003,7 +2001,7 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
     }
     if (M >= 257 && M <= 1024 && K <= 2048 && tiles_256 > num_sms) {  // wgmma-short-k
       rule = 240;
-      return 50;
+      return 49;
     }
     if (M >= 257 && tiles_192 <= num_sms * 2 && tiles_256 > num_sms) {  // wgmma-two-waves-192
       rule = 241;
@@ -2229,8 +2227,6 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
     case Tile::kW128x128_128_s3:
       return K % 64 == 0 && blocksize != 32;
     case Tile::kW128x128_128_s4:
-      return K % 64 == 0 && blocksize != 32;
-    case Tile::kW128x192_128:
       return K % 64 == 0 && blocksize != 32;
     case Tile::kW128x192_128_s2:
       return K % 64 == 0 && blocksize != 32;
