@@ -9,7 +9,7 @@ from typing import Any
 from .cost_choice import refined
 from .cost_fit import Cost, Geometry, Timed, fit_costs
 
-MISSED = 2e-5
+MISSED = 1e-4
 """Mean regret that a tile must save to be kept."""
 
 
