@@ -41,6 +41,10 @@ SIDES = ("M-", "M+", "waves-", "waves+", "K-", "K+")
 @click.option("--shape", "shapes", multiple=True, help="NxK instead of the shipped list; may be repeated.")
 @click.option("--rows", help="Values of M, separated by commas, instead of the shipped list.")
 @click.option("--input", "inputs", multiple=True, help="A further input, such as quant_type=fp4.")
+@click.option(
+    "--layout", "layouts", multiple=True, type=click.Choice(["packed", "prepacked"]),
+    help="Order of a 4-bit weight's bytes; of both, times are means.  [default: packed]",
+)  # fmt: skip
 @click.option("--seeded", type=click.IntRange(0), default=60, show_default=True, help="Cells at today's thresholds.")
 @click.option("--max-cells", type=click.IntRange(1), help="A seeded sample of so many cells.")
 @click.option("--passes", type=click.IntRange(6), default=7, show_default=True, help="Fresh processes of the recheck.")
@@ -99,6 +103,8 @@ def _check_options(given: dict[str, Any]) -> None:
     from ..models.base import WORD
 
     table = given["table"]
+    if given["layouts"] and given["family_name"] != "gemm_4bit":
+        fail("--layout is for the weights of gemm_4bit.")
     if table is None:
         unread = [option for option, key in (("--engine", "engines"), ("--quick", "quick")) if given[key]]
         if unread:
@@ -219,7 +225,8 @@ def _method(given: dict[str, Any]) -> Method:
     from ..calibrate.records import Method
 
     modes = ["rotated", "hot"] if given["hot"] else ["rotated"]
-    method = {"passes": given["passes"], "rounds": given["rounds"], "modes": modes}
+    layouts = tuple(dict.fromkeys(given["layouts"])) or ("packed",)
+    method = {"passes": given["passes"], "rounds": given["rounds"], "modes": modes, "layouts": layouts}
     if given["table"] is not None:  # many cells, each measured once
         method |= {"warmup": 2, "rounds": given["rounds"], "replay_us": 150}
     return Method.model_validate(method)

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tilewright_codegen.calibrate import cuda, cuda_inputs, cuda_timing  # noqa: E402
-from tilewright_codegen.calibrate.bench import CaptureError, run_pass  # noqa: E402
+from tilewright_codegen.calibrate.bench import CaptureError, Check, run_pass  # noqa: E402
 from tilewright_codegen.calibrate.cuda_timing import Lead  # noqa: E402
 from tilewright_codegen.calibrate.records import Cell, Method  # noqa: E402
 
@@ -187,3 +187,31 @@ def test_candidates_share_their_number_of_calls(hot: bool, leading: str, monkeyp
     captured = ["0", "graph", *"0123456"]
     timed = [leading, "replay"]
     assert log == ["calls", *captured, *timed, *captured, *timed, *timed]
+
+
+def test_copies_take_turns_between_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Cell(arch="sm90", num_sms=132, dtype="bf16", M=4, N=128, K=256, words={"quant_type": "nf4"})
+    method = Method(rotate_bytes=3 * 128 * 128, layouts=("packed", "prepacked"))
+    weights = cuda_inputs.Gemm4bit(cell, method, torch.device("cpu"))
+    assert [packed.dim() for packed, _ in weights.copies] == [1, 3, 1, 3]
+    bench = cuda.CudaBench("gemm_4bit", cell, method, "hot", weights, cuda.Watch(0), Lead(torch.device("cpu")))
+    assert [packed.dim() for packed, _ in bench.copies] == [1, 3]
+    monkeypatch.setattr(cuda, "calls_of", lambda *_: 3)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    ran: list[int] = []
+    monkeypatch.setattr(bench, "_call", lambda number: ran.append(bench.copies[number % 2][0].dim()))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+    monkeypatch.setattr(torch.cuda, "graph", lambda graph: contextlib.nullcontext())
+    bench._capture("fallback")
+    assert ran[1:] == [1, 3, 1, 3]  # as many of each
+
+
+def test_the_worst_kind_of_copy_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Cell(arch="sm90", num_sms=132, dtype="bf16", M=4, N=128, K=256, words={"quant_type": "nf4"})
+    method = Method(rotate_bytes=1, layouts=("packed", "prepacked"))
+    weights = cuda_inputs.Gemm4bit(cell, method, torch.device("cpu"))
+    bench = cuda.CudaBench("gemm_4bit", cell, method, "rotated", weights, cuda.Watch(0), Lead(torch.device("cpu")))
+    found = [Check(0.001, 7), Check(0.5, 0)]
+    monkeypatch.setattr(bench, "_check", lambda candidate, number: found[number])
+    assert bench.check("some-tile") == Check(0.5, 7)
