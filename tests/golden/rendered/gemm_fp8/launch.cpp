@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_fp8 {
 
-const char* const kSpecDigest = "b1f9261c6063a3e890d6de8d9536c57e3e26e56335695095be10094f7e5b23f9";
+const char* const kSpecDigest = "3b77afeea1fa8883c218084fc7ff6f81100ed45f8b4a17e6b8b1f8b9ce30d854";
 
 cudaError_t launch_d8x4_small_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x4_small_bf16(const GemmFp8Args& args, cudaStream_t stream);

@@ -89,6 +89,7 @@ RULES = (
     "engine-nf4-d16-k2-c2",
     "engine-nf4-d16-k3-c1",
     "engine-nf4-d16-k3-c2",
+    "engine-nf4-d16-k4-c2",
     "engine-nf4-d16-k7-c4",
     "engine-nf4-d16-k7-c8",
     "engine-nf4-d16-k8-c1",
@@ -112,6 +113,7 @@ RULES = (
     "engine-nf4-w128x128-128-s3",
     "engine-nf4-w128x128-128-s4",
     "engine-nf4-w128x192-128-s2",
+    "engine-nf4-w128x192-128-s4",
     "hopper-16-rows",
     "hopper-rest",
     "simt-f32",
@@ -175,6 +177,7 @@ RULES = (
     "decode-nf4-d16-k2-c2",
     "decode-nf4-d16-k3-c1",
     "decode-nf4-d16-k3-c2",
+    "decode-nf4-d16-k4-c2",
     "decode-nf4-d16-k7-c4",
     "decode-nf4-d16-k7-c8",
     "decode-nf4-d16-k8-c1",
@@ -214,6 +217,7 @@ RULES = (
     "wgmma-nf4-w128x128-128-s3",
     "wgmma-nf4-w128x128-128-s4",
     "wgmma-nf4-w128x192-128-s2",
+    "wgmma-nf4-w128x192-128-s4",
     "wgmma-beyond-4096-rows",
     "wgmma-32-few-blocks",
     "wgmma-32-three-parts",
@@ -484,246 +488,257 @@ def decide_engine(arch, K, M, N, blocksize, dtype, num_sms, quant_type):
     if arch in ("sm90", ):
         if measured_sizes:
             cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
-            cost_last_8x16 = cost_tiles_8x16 + -1
-            cost_rounds_8x16_132 = cost_last_8x16 // 132
             cost_input = M * K // 1024
             cost_output = M * N // 1024
-            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
-            cost_steps = ((K + 63) // 64)
-            cost_nf4_d8_k3_c1 = 2_664_000 + 204_700 * cost_rounds_8x16_132 + 1046 * cost_input + 19_430 * cost_output + 13 * cost_outside_8x16 * cost_steps
+            cost_nf4_d8_k3_c1 = 2_923_000 + 4017 * cost_tiles_8x16 + 10_930 * cost_input + 2112 * cost_output
+            cost_last_8x16 = cost_tiles_8x16 + -1
             cost_rounds_8x16_66 = cost_last_8x16 // 66
-            cost_nf4_d8_k3_c2 = 2_580_000 + 10_380 * cost_steps + 5472 * cost_tiles_8x16 + 6 * cost_tiles_8x16 * cost_steps + 60_570 * cost_rounds_8x16_66 + 3906 * cost_input + 15_110 * cost_output + 3 * cost_outside_8x16 * cost_steps
-            cost_nf4_d8_k4_c1 = 2_724_000 + 412_000 * cost_rounds_8x16_132 + 32_770 * cost_input + 8379 * cost_output + 8 * cost_outside_8x16 * cost_steps
-            cost_nf4_d8_k4_c2 = 2_569_000 + 7975 * cost_steps + 8418 * cost_tiles_8x16 + 31 * cost_tiles_8x16 * cost_steps + 1983 * cost_input + 4729 * cost_output
-            cost_nf4_d8_k8_c1 = 4_034_000 + 5289 * cost_tiles_8x16 + 30 * cost_tiles_8x16 * cost_steps + 143_100 * cost_rounds_8x16_132 + 11_370 * cost_input + 11_020 * cost_output + 1 * cost_outside_8x16 * cost_steps
-            cost_nf4_d8_k8_c2 = 5_096_000 + 4595 * cost_tiles_8x16 + 659_400 * cost_rounds_8x16_66 + 2208 * cost_rounds_8x16_66 * cost_steps + 12_190 * cost_input
-            cost_nf4_d8_k14_c2 = 6_046_000 + 209 * cost_steps + 1_190_000 * cost_rounds_8x16_66 + 5331 * cost_rounds_8x16_66 * cost_steps + 15_150 * cost_input + 13_920 * cost_output + 2 * cost_outside_8x16 * cost_steps
+            cost_steps = ((K + 63) // 64)
+            cost_nf4_d8_k3_c2 = 3_471_000 + 4158 * cost_tiles_8x16 + 103_300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output
+            cost_rounds_8x16_132 = cost_last_8x16 // 132
+            cost_nf4_d8_k4_c1 = 3_168_000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output
+            cost_nf4_d8_k4_c2 = 3_468_000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output
+            cost_nf4_d8_k8_c1 = 4_439_000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528_600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29_210 * cost_input + 3102 * cost_output
+            cost_nf4_d8_k8_c2 = 5_839_000 + 4157 * cost_tiles_8x16 + 545_600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output
+            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
+            cost_nf4_d8_k14_c2 = 4_839_000 + 5158 * cost_steps + 19_760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11_980 * cost_input + 20_600 * cost_output + 1 * cost_outside_8x16 * cost_steps
             cost_rounds_8x16_33 = cost_last_8x16 // 33
-            cost_nf4_d8_k14_c4 = 6_099_000 + 53_100 * cost_tiles_8x16 + 15 * cost_tiles_8x16 * cost_steps + 129 * cost_rounds_8x16_33 * cost_steps + 15_700 * cost_input + 1 * cost_outside_8x16 * cost_steps
+            cost_nf4_d8_k14_c4 = 6_977_000 + 44_200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50_740 * cost_output
             cost_tiles_16x16 = ((M + 15) // 16) * ((N + 15) // 16)
+            cost_nf4_d16_k2_c2 = 3_312_000 + 7192 * cost_tiles_16x16 + 504 * cost_output
             cost_last_16x16 = cost_tiles_16x16 + -1
-            cost_rounds_16x16_66 = cost_last_16x16 // 66
-            cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
-            cost_nf4_d16_k2_c2 = 2_621_000 + 3769 * cost_tiles_16x16 + 34 * cost_tiles_16x16 * cost_steps + 5566 * cost_rounds_16x16_66 * cost_steps + 14_310 * cost_input + 3741 * cost_output + 2 * cost_outside_16x16 * cost_steps
             cost_rounds_16x16_132 = cost_last_16x16 // 132
-            cost_nf4_d16_k3_c1 = 2_860_000 + 589_400 * cost_rounds_16x16_132 + 29_100 * cost_input
-            cost_nf4_d16_k3_c2 = 2_372_000 + 15_450 * cost_steps + 7425 * cost_tiles_16x16 + 38 * cost_tiles_16x16 * cost_steps + 21_790 * cost_rounds_16x16_66 + 17_110 * cost_input
+            cost_nf4_d16_k3_c1 = 3_483_000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185_800 * cost_rounds_16x16_132 + 26_550 * cost_input + 1430 * cost_output
+            cost_rounds_16x16_66 = cost_last_16x16 // 66
+            cost_nf4_d16_k3_c2 = 3_623_000 + 8275 * cost_tiles_16x16 + 20_710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output
+            cost_nf4_d16_k4_c2 = 4_810_000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output
             cost_rounds_16x16_33 = cost_last_16x16 // 33
-            cost_nf4_d16_k7_c4 = 5_641_000 + 21_650 * cost_tiles_16x16 + 10 * cost_tiles_16x16 * cost_steps + 442 * cost_rounds_16x16_33 * cost_steps + 8213 * cost_input + 31_840 * cost_output + 4 * cost_outside_16x16 * cost_steps
+            cost_nf4_d16_k7_c4 = 6_476_000 + 27_210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output
             cost_rounds_16x16_16 = cost_last_16x16 // 16
-            cost_nf4_d16_k7_c8 = 6_248_000 + 9879 * cost_tiles_16x16 + 803_400 * cost_rounds_16x16_16 + 65 * cost_rounds_16x16_16 * cost_steps + 14_310 * cost_input + 1 * cost_outside_16x16 * cost_steps
-            cost_nf4_d16_k8_c1 = 3_727_000 + 5785 * cost_steps + 8504 * cost_tiles_16x16 + 20 * cost_tiles_16x16 * cost_steps + 24_010 * cost_input + 3046 * cost_output
-            cost_nf4_d16_k8_c2 = 4_024_000 + 16_740 * cost_tiles_16x16 + 33 * cost_tiles_16x16 * cost_steps + 219 * cost_rounds_16x16_66 * cost_steps + 17_030 * cost_input + 6285 * cost_output
+            cost_nf4_d16_k7_c8 = 6_751_000 + 49_180 * cost_tiles_16x16 + 116_100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47_670 * cost_output
+            cost_nf4_d16_k8_c1 = 4_196_000 + 21_030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27_380 * cost_input + 2061 * cost_output
+            cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
+            cost_nf4_d16_k8_c2 = 6_466_000 + 583 * cost_steps + 14_530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12_710 * cost_output + 1 * cost_outside_16x16 * cost_steps
             cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
             cost_last_192x128 = cost_tiles_192x128 + -1
             cost_rounds_192x128_132 = cost_last_192x128 // 132
-            cost_shares_192x128_66 = cost_last_192x128 // 66
+            cost_late_192x128_132_66 = cost_last_192x128 + 66
+            cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 // 132
             cost_weight = N * K // 1024
-            cost_outside_192x128 = M * 191 % 192 * ((N + 127) // 128)
-            cost_nf4_w192x128_64_s2 = 5_782_000 + 193_900 * cost_steps + 1040 * cost_tiles_192x128 * cost_steps + 2_427_000 * cost_rounds_192x128_132 + 74_060 * cost_rounds_192x128_132 * cost_steps + 144_300 * cost_shares_192x128_66 * cost_steps + 33 * cost_weight + 233 * cost_input + 4 * cost_outside_192x128 * cost_steps
+            cost_nf4_w192x128_64_s2 = 6_553_000 + 182_000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2_136_000 * cost_rounds_192x128_132 + 230_800 * cost_rounds_192x128_132 * cost_steps + 151_900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input
             cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
             cost_last_256x128 = cost_tiles_256x128 + -1
             cost_rounds_256x128_132 = cost_last_256x128 // 132
-            cost_shares_256x128_66 = cost_last_256x128 // 66
-            cost_nf4_w256x128_64_s2 = 6_119_000 + 268_600 * cost_steps + 1008 * cost_tiles_256x128 * cost_steps + 2_752_000 * cost_rounds_256x128_132 + 77_270 * cost_rounds_256x128_132 * cost_steps + 226_700 * cost_shares_256x128_66 * cost_steps + 57 * cost_weight + 311 * cost_input
+            cost_late_256x128_132_66 = cost_last_256x128 + 66
+            cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 // 132
+            cost_nf4_w256x128_64_s2 = 7_554_000 + 271_800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2_471_000 * cost_rounds_256x128_132 + 337_900 * cost_rounds_256x128_132 * cost_steps + 223_500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input
             cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
             cost_last_32x64 = cost_tiles_32x64 + -1
-            cost_rounds_32x64_252 = cost_last_32x64 // 252
-            cost_late_32x64_252_63 = cost_last_32x64 + 189
-            cost_late_32x64_252_63_wholes = cost_late_32x64_252_63 // 252
+            cost_rounds_32x64_244 = cost_last_32x64 // 244
+            cost_late_32x64_244_61 = cost_last_32x64 + 183
+            cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 // 244
             cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
-            cost_nf4_w32x64_128_s4 = 3_477_000 + 47_060 * cost_steps + 2307 * cost_tiles_32x64 + 487 * cost_tiles_32x64 * cost_steps + 962_200 * cost_rounds_32x64_252 + 33_050 * cost_rounds_32x64_252 * cost_steps + 112_300 * cost_late_32x64_252_63_wholes * cost_steps + 30 * cost_weight + 1239 * cost_input + 2 * cost_outside_32x64 * cost_steps
+            cost_nf4_w32x64_128_s4 = 3_647_000 + 29_160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464_900 * cost_rounds_32x64_244 + 23_550 * cost_rounds_32x64_244 * cost_steps + 70_830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps
             cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
             cost_last_32x128 = cost_tiles_32x128 + -1
             cost_rounds_32x128_132 = cost_last_32x128 // 132
-            cost_nf4_w32x128_128 = 2_035_000 + 252_900 * cost_steps + 4710 * cost_tiles_32x128 + 87 * cost_tiles_32x128 * cost_steps + 1_059_000 * cost_rounds_32x128_132 + 232_000 * cost_rounds_32x128_132 * cost_steps + 25 * cost_weight + 1560 * cost_output
-            cost_shares_32x128_66 = cost_last_32x128 // 66
-            cost_nf4_w32x128_128_s2 = 3_262_000 + 116_200 * cost_steps + 2865 * cost_tiles_32x128 + 413 * cost_tiles_32x128 * cost_steps + 916_700 * cost_rounds_32x128_132 + 18_120 * cost_rounds_32x128_132 * cost_steps + 93_390 * cost_shares_32x128_66 * cost_steps + 23 * cost_weight + 468 * cost_input + 796 * cost_output
+            cost_nf4_w32x128_128 = 2_400_000 + 202_300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201_300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight
+            cost_late_32x128_132_66 = cost_last_32x128 + 66
+            cost_late_32x128_132_66_wholes = cost_late_32x128_132_66 // 132
+            cost_nf4_w32x128_128_s2 = 3_460_000 + 85_670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525_100 * cost_rounds_32x128_132 + 93_070 * cost_rounds_32x128_132 * cost_steps + 59_920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output
             cost_rounds_32x128_117 = cost_last_32x128 // 117
             cost_late_32x128_117_39 = cost_last_32x128 + 78
             cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 // 117
-            cost_shares_32x128_39 = cost_last_32x128 // 39
             cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
-            cost_nf4_w32x128_128_s3 = 3_335_000 + 80_260 * cost_steps + 5846 * cost_tiles_32x128 + 521 * cost_tiles_32x128 * cost_steps + 713_700 * cost_rounds_32x128_117 + 62_620 * cost_rounds_32x128_117 * cost_steps + 99_760 * cost_late_32x128_117_39_wholes * cost_steps + 11_120 * cost_shares_32x128_39 * cost_steps + 24 * cost_weight + 350 * cost_output + 1 * cost_outside_32x128 * cost_steps
+            cost_nf4_w32x128_128_s3 = 3_427_000 + 59_260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710_600 * cost_rounds_32x128_117 + 57_020 * cost_rounds_32x128_117 * cost_steps + 69_640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps
             cost_tiles_32x256 = ((M + 31) // 32) * ((N + 255) // 256)
             cost_last_32x256 = cost_tiles_32x256 + -1
             cost_rounds_32x256_132 = cost_last_32x256 // 132
             cost_late_32x256_132_66 = cost_last_32x256 + 66
             cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 // 132
-            cost_nf4_w32x256_128_s2 = 4_123_000 + 202_600 * cost_steps + 4359 * cost_tiles_32x256 + 512 * cost_tiles_32x256 * cost_steps + 1_568_000 * cost_rounds_32x256_132 + 177_200 * cost_rounds_32x256_132 * cost_steps + 157_900 * cost_late_32x256_132_66_wholes * cost_steps + 37 * cost_weight + 192 * cost_input + 735 * cost_output
+            cost_nf4_w32x256_128_s2 = 4_156_000 + 149_300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753_000 * cost_rounds_32x256_132 + 147_700 * cost_rounds_32x256_132 * cost_steps + 108_100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output
             cost_rounds_32x256_110 = cost_last_32x256 // 110
             cost_late_32x256_110_22 = cost_last_32x256 + 88
             cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 // 110
-            cost_nf4_w32x256_128_s5 = 4_645_000 + 80_250 * cost_steps + 711 * cost_tiles_32x256 * cost_steps + 1_143_000 * cost_rounds_32x256_110 + 74_910 * cost_rounds_32x256_110 * cost_steps + 251_400 * cost_late_32x256_110_22_wholes * cost_steps + 45 * cost_weight + 699 * cost_input + 1558 * cost_output
+            cost_nf4_w32x256_128_s5 = 4_731_000 + 60_390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816_200 * cost_rounds_32x256_110 + 71_360 * cost_rounds_32x256_110 * cost_steps + 187_100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output
             cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
             cost_last_64x64 = cost_tiles_64x64 + -1
             cost_rounds_64x64_252 = cost_last_64x64 // 252
             cost_late_64x64_252_63 = cost_last_64x64 + 189
             cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 // 252
             cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
-            cost_nf4_w64x64_128_s4 = 3_804_000 + 47_050 * cost_steps + 3157 * cost_tiles_64x64 + 706 * cost_tiles_64x64 * cost_steps + 1_725_000 * cost_rounds_64x64_252 + 26_810 * cost_rounds_64x64_252 * cost_steps + 124_900 * cost_late_64x64_252_63_wholes * cost_steps + 31 * cost_weight + 832 * cost_input + 8 * cost_outside_64x64 * cost_steps
+            cost_nf4_w64x64_128_s4 = 3_817_000 + 43_990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84_460 * cost_rounds_64x64_252 * cost_steps + 107_100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps
             cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
             cost_last_64x128 = cost_tiles_64x128 + -1
             cost_rounds_64x128_132 = cost_last_64x128 // 132
-            cost_shares_64x128_66 = cost_last_64x128 // 66
+            cost_late_64x128_132_66 = cost_last_64x128 + 66
+            cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 // 132
             cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
-            cost_nf4_w64x128_128_s2 = 3_582_000 + 133_100 * cost_steps + 1577 * cost_tiles_64x128 + 669 * cost_tiles_64x128 * cost_steps + 883_800 * cost_rounds_64x128_132 + 27_270 * cost_rounds_64x128_132 * cost_steps + 98_140 * cost_shares_64x128_66 * cost_steps + 9 * cost_weight + 924 * cost_output + 1 * cost_outside_64x128 * cost_steps
+            cost_nf4_w64x128_128_s2 = 3_933_000 + 112_500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1_017_000 * cost_rounds_64x128_132 + 113_700 * cost_rounds_64x128_132 * cost_steps + 86_700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps
             cost_rounds_64x128_117 = cost_last_64x128 // 117
             cost_late_64x128_117_39 = cost_last_64x128 + 78
             cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 // 117
-            cost_shares_64x128_39 = cost_last_64x128 // 39
-            cost_nf4_w64x128_128_s3 = 3_901_000 + 88_010 * cost_steps + 881 * cost_tiles_64x128 * cost_steps + 2_198_000 * cost_rounds_64x128_117 + 59_510 * cost_rounds_64x128_117 * cost_steps + 119_400 * cost_late_64x128_117_39_wholes * cost_steps + 10_520 * cost_shares_64x128_39 * cost_steps
+            cost_nf4_w64x128_128_s3 = 4_170_000 + 75_320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1_359_000 * cost_rounds_64x128_117 + 81_570 * cost_rounds_64x128_117 * cost_steps + 104_500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps
             cost_tiles_64x192 = ((M + 63) // 64) * ((N + 191) // 192)
             cost_last_64x192 = cost_tiles_64x192 + -1
             cost_rounds_64x192_132 = cost_last_64x192 // 132
-            cost_shares_64x192_66 = cost_last_64x192 // 66
-            cost_nf4_w64x192_128_s2 = 4_306_000 + 181_900 * cost_steps + 8131 * cost_tiles_64x192 + 705 * cost_tiles_64x192 * cost_steps + 693_000 * cost_rounds_64x192_132 + 58_440 * cost_rounds_64x192_132 * cost_steps + 134_400 * cost_shares_64x192_66 * cost_steps + 13 * cost_weight + 132 * cost_input
+            cost_late_64x192_132_66 = cost_last_64x192 + 66
+            cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 // 132
+            cost_outside_64x192 = M * 63 % 64 * ((N + 191) // 192)
+            cost_nf4_w64x192_128_s2 = 4_445_000 + 146_300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1_092_000 * cost_rounds_64x192_132 + 156_600 * cost_rounds_64x192_132 * cost_steps + 116_500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps
             cost_rounds_64x192_120 = cost_last_64x192 // 120
             cost_late_64x192_120_30 = cost_last_64x192 + 90
             cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 // 120
-            cost_nf4_w64x192_128_s4 = 4_209_000 + 98_710 * cost_steps + 5762 * cost_tiles_64x192 + 736 * cost_tiles_64x192 * cost_steps + 329_100 * cost_rounds_64x192_120 + 117_900 * cost_rounds_64x192_120 * cost_steps + 226_300 * cost_late_64x192_120_30_wholes * cost_steps + 1 * cost_weight + 447 * cost_input + 566 * cost_output
+            cost_nf4_w64x192_128_s4 = 4_728_000 + 73_950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1_724_000 * cost_rounds_64x192_120 + 77_960 * cost_rounds_64x192_120 * cost_steps + 166_500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input
             cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
             cost_last_64x256 = cost_tiles_64x256 + -1
             cost_rounds_64x256_132 = cost_last_64x256 // 132
-            cost_nf4_w64x256_128 = 2_707_000 + 504_100 * cost_steps + 11_730 * cost_tiles_64x256 + 966_300 * cost_rounds_64x256_132 + 482_400 * cost_rounds_64x256_132 * cost_steps + 35 * cost_weight + 449 * cost_output
+            cost_nf4_w64x256_128 = 2_757_000 + 438_600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453_900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output
             cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
             cost_last_128x128 = cost_tiles_128x128 + -1
             cost_rounds_128x128_132 = cost_last_128x128 // 132
-            cost_nf4_w128x128_128 = 2_483_000 + 400_700 * cost_steps + 16_970 * cost_tiles_128x128 + 409_200 * cost_rounds_128x128_132 * cost_steps + 25 * cost_weight + 184 * cost_input
-            cost_late_128x128_132_66 = cost_last_128x128 + 66
-            cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 // 132
-            cost_nf4_w128x128_128_s2 = 5_071_000 + 175_900 * cost_steps + 684 * cost_tiles_128x128 * cost_steps + 2_104_000 * cost_rounds_128x128_132 + 179_600 * cost_rounds_128x128_132 * cost_steps + 145_100 * cost_late_128x128_132_66_wholes * cost_steps + 23 * cost_weight + 154 * cost_input
+            cost_nf4_w128x128_128 = 2_873_000 + 327_000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362_700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output
+            cost_shares_128x128_66 = cost_last_128x128 // 66
+            cost_nf4_w128x128_128_s2 = 4_908_000 + 147_500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1_587_000 * cost_rounds_128x128_132 + 34_490 * cost_rounds_128x128_132 * cost_steps + 129_900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output
             cost_rounds_128x128_117 = cost_last_128x128 // 117
             cost_late_128x128_117_39 = cost_last_128x128 + 78
             cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 // 117
-            cost_nf4_w128x128_128_s3 = 5_386_000 + 116_500 * cost_steps + 954 * cost_tiles_128x128 * cost_steps + 2_558_000 * cost_rounds_128x128_117 + 112_000 * cost_rounds_128x128_117 * cost_steps + 183_200 * cost_late_128x128_117_39_wholes * cost_steps + 17 * cost_weight + 130 * cost_input
+            cost_shares_128x128_39 = cost_last_128x128 // 39
+            cost_nf4_w128x128_128_s3 = 5_713_000 + 97_510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1_802_000 * cost_rounds_128x128_117 + 115_100 * cost_rounds_128x128_117 * cost_steps + 145_600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input
             cost_rounds_128x128_120 = cost_last_128x128 // 120
             cost_late_128x128_120_30 = cost_last_128x128 + 90
             cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 // 120
-            cost_shares_128x128_30 = cost_last_128x128 // 30
-            cost_nf4_w128x128_128_s4 = 4_988_000 + 88_660 * cost_steps + 884 * cost_tiles_128x128 * cost_steps + 2_428_000 * cost_rounds_128x128_120 + 83_040 * cost_rounds_128x128_120 * cost_steps + 208_700 * cost_late_128x128_120_30_wholes * cost_steps + 1465 * cost_shares_128x128_30 * cost_steps + 22 * cost_weight + 266 * cost_input
+            cost_nf4_w128x128_128_s4 = 5_167_000 + 77_070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1_694_000 * cost_rounds_128x128_120 + 89_040 * cost_rounds_128x128_120 * cost_steps + 174_900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input
             cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
             cost_last_128x192 = cost_tiles_128x192 + -1
             cost_rounds_128x192_132 = cost_last_128x192 // 132
-            cost_shares_128x192_66 = cost_last_128x192 // 66
-            cost_outside_128x192 = M * 127 % 128 * ((N + 191) // 192)
-            cost_nf4_w128x192_128_s2 = 5_698_000 + 245_900 * cost_steps + 840 * cost_tiles_128x192 * cost_steps + 2_004_000 * cost_rounds_128x192_132 + 76_790 * cost_rounds_128x192_132 * cost_steps + 194_400 * cost_shares_128x192_66 * cost_steps + 14 * cost_weight + 211 * cost_input + 1 * cost_outside_128x192 * cost_steps
-            if M <= 8 and K <= 1536 and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 or M > 8 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k3-c1
+            cost_late_128x192_132_66 = cost_last_128x192 + 66
+            cost_late_128x192_132_66_wholes = cost_late_128x192_132_66 // 132
+            cost_nf4_w128x192_128_s2 = 5_508_000 + 212_300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1_833_000 * cost_rounds_128x192_132 + 245_600 * cost_rounds_128x192_132 * cost_steps + 177_600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input
+            cost_rounds_128x192_120 = cost_last_128x192 // 120
+            cost_late_128x192_120_30 = cost_last_128x192 + 90
+            cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 // 120
+            cost_nf4_w128x192_128_s4 = 6_677_000 + 112_200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2_085_000 * cost_rounds_128x192_120 + 132_000 * cost_rounds_128x192_120 * cost_steps + 264_200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input
+            if M <= 8 and K <= 1536 and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 or M > 8 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k3-c1
                 return 2, 72
-            if M <= 8 and K <= 3072 and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k3-c2
+            if M <= 8 and K <= 3072 and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k3-c2
                 return 2, 73
-            if M <= 8 and K <= 2048 and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k4-c1
+            if M <= 8 and K <= 2048 and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k4-c1
                 return 2, 74
-            if M <= 8 and K <= 4096 and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k4-c2
+            if M <= 8 and K <= 4096 and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k4-c2
                 return 2, 75
-            if M <= 8 and K <= 4096 and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k8-c1
+            if M <= 8 and K <= 4096 and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k8-c1
                 return 2, 76
-            if M <= 8 and K <= 8192 and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k8-c2
+            if M <= 8 and K <= 8192 and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k8-c2
                 return 2, 77
-            if M <= 8 and K <= 14_336 and (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k14-c2
+            if M <= 8 and K <= 14_336 and (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k14-c2
                 return 2, 78
-            if M <= 8 and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d8-k14-c4
+            if M <= 8 and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k14-c4
                 return 2, 79
-            if M <= 16 and K <= 2048 and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k2-c2
+            if M <= 16 and K <= 2048 and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k2-c2
                 return 2, 80
-            if M <= 16 and K <= 1536 and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k3-c1
+            if M <= 16 and K <= 1536 and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k3-c1
                 return 2, 81
-            if M <= 16 and K <= 3072 and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k3-c2
+            if M <= 16 and K <= 3072 and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k3-c2
                 return 2, 82
-            if M <= 16 and K <= 14_336 and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k7-c4
+            if M <= 16 and K <= 4096 and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k4_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k4-c2
                 return 2, 83
-            if M <= 16 and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k7-c8
+            if M <= 16 and K <= 14_336 and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k7-c4
                 return 2, 84
-            if M <= 16 and K <= 4096 and (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k8-c1
+            if M <= 16 and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k7-c8
                 return 2, 85
-            if M <= 16 and K <= 8192 and cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-d16-k8-c2
+            if M <= 16 and K <= 4096 and (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k8-c1
                 return 2, 86
-            if cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w192x128-64-s2
-                return 3, 87
-            if cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w256x128-64-s2
+            if M <= 16 and K <= 8192 and cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k8-c2
+                return 2, 87
+            if cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w192x128-64-s2
                 return 3, 88
-            if cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x64-128-s4
+            if cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w256x128-64-s2
                 return 3, 89
-            if cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x128-128
+            if cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x64-128-s4
                 return 3, 90
-            if cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x128-128-s2
+            if cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x128-128
                 return 3, 91
-            if cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x128-128-s3
+            if cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x128-128-s2
                 return 3, 92
-            if cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x256-128-s2
+            if cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x128-128-s3
                 return 3, 93
-            if cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w32x256-128-s5
+            if cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x256-128-s2
                 return 3, 94
-            if cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x64-128-s4
+            if cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x256-128-s5
                 return 3, 95
-            if cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x128-128-s2
+            if cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x64-128-s4
                 return 3, 96
-            if cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x128-128-s3
+            if cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x128-128-s2
                 return 3, 97
-            if cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x192-128-s2
+            if cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x128-128-s3
                 return 3, 98
-            if cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x192-128-s4
+            if cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x192-128-s2
                 return 3, 99
-            if cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w64x256-128
+            if cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x192-128-s4
                 return 3, 100
-            if cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128
+            if cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x256-128
                 return 3, 101
-            if cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128-s2
+            if cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128
                 return 3, 102
-            if cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128-s3
+            if cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128-s2
                 return 3, 103
-            if cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2:  # engine-nf4-w128x128-128-s4
+            if cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128-s3
                 return 3, 104
-            if True:  # engine-nf4-w128x192-128-s2
+            if cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128-s4
                 return 3, 105
+            if cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x192-128-s2
+                return 3, 106
+            if True:  # engine-nf4-w128x192-128-s4
+                return 3, 107
     # hopper
     if arch in ("sm90", ):
         if hopper_ready and M <= 16 and K <= 28_672:  # hopper-16-rows
-            return 2, 106
+            return 2, 108
         if hopper_ready:  # hopper-rest
-            return 3, 107
+            return 3, 109
     # simt-first
     if True:
         if dtype == 2:  # simt-f32
-            return 0, 108
+            return 0, 110
         if M <= 3:  # simt-three-rows
-            return 0, 109
+            return 0, 111
     # high-bandwidth-m4
     if arch in ("sm86", "sm89", "sm120", ):
         if M == 4 and num_sms >= 48:  # simt-high-bandwidth-m4
-            return 0, 110
+            return 0, 112
     # undersubscribed
     if True:
         if M <= 8 and mma_blocks * 3 <= num_sms * 2:  # simt-two-thirds-wave
-            return 0, 111
+            return 0, 113
     # undersubscribed-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if M == 4 and mma_blocks <= num_sms:  # simt-hbm-m4
-            return 0, 112
+            return 0, 114
     # wide-n-sm89
     if arch in ("sm89", ):
         if M <= 6 and mma_blocks >= num_sms and num_sms >= 60:  # simt-wide-n-sm89
-            return 0, 113
+            return 0, 115
     # wide-n
     if arch in ("sm120", "sm121", ):
         if M <= 6 and mma_blocks >= num_sms and num_sms >= 48:  # simt-wide-n
-            return 0, 114
+            return 0, 116
     # tall-k
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if K > N and M <= 17 and mma_blocks * 3 < num_sms:  # simt-tall-k
-            return 0, 115
+            return 0, 117
     # simt-last
     if True:
         if M <= 16 and mma_blocks * 4 <= num_sms:  # simt-quarter-wave
-            return 0, 116
-        if M <= 32 and mma_blocks * 8 <= num_sms:  # simt-eighth-wave
-            return 0, 117
-        if K % 64 != 0:  # simt-k-tail
             return 0, 118
+        if M <= 32 and mma_blocks * 8 <= num_sms:  # simt-eighth-wave
+            return 0, 119
+        if K % 64 != 0:  # simt-k-tail
+            return 0, 120
     # default
     if True:
         if True:  # mma
-            return 1, 119
+            return 1, 121
     return -1, -1
 
 
@@ -731,13 +746,13 @@ def decide_simt_tile(arch, M):
     # rows
     if True:
         if M <= 1:  # simt-rows-1
-            return 0, 120
+            return 0, 122
         if M <= 2:  # simt-rows-2
-            return 1, 121
+            return 1, 123
         if M <= 4:  # simt-rows-4
-            return 2, 122
+            return 2, 124
         if True:  # simt-rows-8
-            return 3, 123
+            return 3, 125
     return -1, -1
 
 
@@ -757,29 +772,29 @@ def decide_tile_m(arch, K, M, N, num_sms):
     # short
     if True:
         if M < 48 and not extra_row_busy:  # m32-short
-            return 0, 124
+            return 0, 126
         if M <= 128 and not extra_row_adequate and blocks_32x64 >= num_sms * 2 and less_rows_by_32:  # m32-less-padding
-            return 0, 125
+            return 0, 127
     # raise-sm86
     if arch in ("sm86", ):
         if prefer_64 and num_sms <= 72 and K >= N and not half_tail and blocks_128x128 * 2 >= num_sms:  # m128-sm86
-            return 2, 126
+            return 2, 128
     # lower-sm120
     if arch in ("sm120", "sm121", ):
         if prefer_64 and num_sms >= 150 and blocks_64x64 < num_sms:  # m32-below-wave-150-sms
-            return 0, 127
+            return 0, 129
     # lower-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if prefer_64 and blocks_64x64 < num_sms // 2:  # m32-below-half-wave-hbm
-            return 0, 128
+            return 0, 130
     # rest
     if True:
         if prefer_64 and wide and N * K < 4_194_304 and blocks_32x64 >= num_sms:  # m32-small-wide
-            return 0, 129
+            return 0, 131
         if prefer_64:  # m64
-            return 1, 130
+            return 1, 132
         if True:  # m128
-            return 2, 131
+            return 2, 133
     return -1, -1
 
 
@@ -801,67 +816,67 @@ def decide_tile(arch, K, M, N, num_sms, tile_m):
     # mt32-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if tile_m == 32 and blocks_32x256 * 4 >= num_sms * 3 and blocks_32x256 <= num_sms:  # mt32-hbm-one-wide-wave
-            return 12, 132
+            return 12, 134
         if tile_m == 32:  # mt32-hbm
-            return 10, 133
+            return 10, 135
     # mt32-over-wave-sm86
     if arch in ("sm86", ):
         if over_wave_32x64 and m32 >= 3 and two_waves_32x128:  # mt32-over-wave-wide-sm86
-            return 5, 134
+            return 5, 136
     # mt32-over-wave
     if arch in ("sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if over_wave_32x64 and m32 >= 3 and two_waves_32x128 and K * 3 <= N:  # mt32-over-wave-three-times-wide
-            return 5, 135
+            return 5, 137
     # mt32-over-wave-rest
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if over_wave_32x64 and m32 >= 2:  # mt32-over-wave
-            return 4, 136
+            return 4, 138
         if over_wave_32x64 and blocks_32x64 < num_sms + num_sms // 5:  # mt32-just-over-wave
-            return 4, 137
+            return 4, 139
     # mt32-three-waves-sm86
     if arch in ("sm86", ):
         if tile_m == 32 and m32 == 1 and blocks_32x64 > num_sms * 3:  # mt32-three-waves-sm86
-            return 5, 138
+            return 5, 140
     # mt32-64x32
     if arch in ("sm86", "sm87", "sm89", "sm110", "unknown", ):
         if tile_m == 32 and blocks_64x32 <= num_sms:  # mt32-as-64x32
-            return 13, 139
+            return 13, 141
     # mt32-64x32-sm120
     if arch in ("sm120", "sm121", ):
         if tile_m == 32 and num_sms < 150 and blocks_64x32 <= num_sms:  # mt32-as-64x32-below-150-sms
-            return 13, 140
+            return 13, 142
     # mt32-rest
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 32 and blocks_32x128 * 3 >= num_sms * 2:  # mt32-two-thirds-wave
-            return 11, 141
+            return 11, 143
         if tile_m == 32:  # mt32
-            return 10, 142
+            return 10, 144
         if tile_m == 64 and K * 2 < N and num_sms >= 60 and quarter_to_three_quarters:  # mt64-quarter-to-three-quarter-wave
-            return 10, 143
+            return 10, 145
     # mt64-sm90
     if arch in ("sm90", ):
         if tile_m == 64:  # mt64-sm90
-            return 6, 144
+            return 6, 146
     # mt64-below-wave-tall
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 64 and blocks_64x128 < num_sms and K >= N:  # mt64-below-wave-tall
-            return 14, 145
+            return 14, 147
     # mt64-rest
     if arch in ("sm80", "sm86", "sm87", "sm89", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 64 and blocks_64x128 < num_sms:  # mt64-below-wave
-            return 6, 146
+            return 6, 148
         if tile_m == 64:  # mt64
-            return 7, 147
+            return 7, 149
     # mt128-sm86
     if arch in ("sm86", ):
         if num_sms <= 72 and blocks_128x128 >= num_sms // 2:  # mt128-half-wave-up-to-72-sms
-            return 9, 148
+            return 9, 150
     # mt128
     if True:
         if blocks_128x128 >= num_sms:  # mt128-one-wave
-            return 9, 149
+            return 9, 151
         if True:  # mt128-below-wave
-            return 8, 150
+            return 8, 152
     return -1, -1
 
 
@@ -870,25 +885,25 @@ def decide_repair(arch, K, tile, tile_kc, tile_mt, tile_nt):
     # blackwell-datacenter
     if arch in ("sm100", "sm103", "sm107", ):
         if odd_k:  # odd-k-sm100
-            return 8, 151
+            return 8, 153
     # hbm
     if arch in ("sm80", "sm90", ):
         if odd_k:  # odd-k-hbm
-            return 6, 152
+            return 6, 154
     # non-hbm
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if odd_k and tile_nt == 32:  # odd-k-64x32
-            return 6, 153
+            return 6, 155
         if odd_k and tile_mt == 32 and tile_nt == 64:  # odd-k-32x64
-            return 4, 154
+            return 4, 156
         if odd_k and tile_mt == 32:  # odd-k-32x128
-            return 5, 155
+            return 5, 157
         if odd_k:  # odd-k-64x64
-            return 6, 156
+            return 6, 158
     # unchanged
     if True:
         if True:  # unchanged
-            return tile, 157
+            return tile, 159
     return -1, -1
 
 
@@ -899,100 +914,103 @@ def decide_decode_tile(arch, K, M, N, blocksize, dtype, num_sms, quant_type):
     if arch in ("sm90", ):
         if measured_sizes:
             cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
-            cost_last_8x16 = cost_tiles_8x16 + -1
-            cost_rounds_8x16_132 = cost_last_8x16 // 132
             cost_input = M * K // 1024
             cost_output = M * N // 1024
-            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
-            cost_steps = ((K + 63) // 64)
-            cost_nf4_d8_k3_c1 = 2_664_000 + 204_700 * cost_rounds_8x16_132 + 1046 * cost_input + 19_430 * cost_output + 13 * cost_outside_8x16 * cost_steps
+            cost_nf4_d8_k3_c1 = 2_923_000 + 4017 * cost_tiles_8x16 + 10_930 * cost_input + 2112 * cost_output
+            cost_last_8x16 = cost_tiles_8x16 + -1
             cost_rounds_8x16_66 = cost_last_8x16 // 66
-            cost_nf4_d8_k3_c2 = 2_580_000 + 10_380 * cost_steps + 5472 * cost_tiles_8x16 + 6 * cost_tiles_8x16 * cost_steps + 60_570 * cost_rounds_8x16_66 + 3906 * cost_input + 15_110 * cost_output + 3 * cost_outside_8x16 * cost_steps
-            cost_nf4_d8_k4_c1 = 2_724_000 + 412_000 * cost_rounds_8x16_132 + 32_770 * cost_input + 8379 * cost_output + 8 * cost_outside_8x16 * cost_steps
-            cost_nf4_d8_k4_c2 = 2_569_000 + 7975 * cost_steps + 8418 * cost_tiles_8x16 + 31 * cost_tiles_8x16 * cost_steps + 1983 * cost_input + 4729 * cost_output
-            cost_nf4_d8_k8_c1 = 4_034_000 + 5289 * cost_tiles_8x16 + 30 * cost_tiles_8x16 * cost_steps + 143_100 * cost_rounds_8x16_132 + 11_370 * cost_input + 11_020 * cost_output + 1 * cost_outside_8x16 * cost_steps
-            cost_nf4_d8_k8_c2 = 5_096_000 + 4595 * cost_tiles_8x16 + 659_400 * cost_rounds_8x16_66 + 2208 * cost_rounds_8x16_66 * cost_steps + 12_190 * cost_input
-            cost_nf4_d8_k14_c2 = 6_046_000 + 209 * cost_steps + 1_190_000 * cost_rounds_8x16_66 + 5331 * cost_rounds_8x16_66 * cost_steps + 15_150 * cost_input + 13_920 * cost_output + 2 * cost_outside_8x16 * cost_steps
+            cost_steps = ((K + 63) // 64)
+            cost_nf4_d8_k3_c2 = 3_471_000 + 4158 * cost_tiles_8x16 + 103_300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output
+            cost_rounds_8x16_132 = cost_last_8x16 // 132
+            cost_nf4_d8_k4_c1 = 3_168_000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output
+            cost_nf4_d8_k4_c2 = 3_468_000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output
+            cost_nf4_d8_k8_c1 = 4_439_000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528_600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29_210 * cost_input + 3102 * cost_output
+            cost_nf4_d8_k8_c2 = 5_839_000 + 4157 * cost_tiles_8x16 + 545_600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output
+            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
+            cost_nf4_d8_k14_c2 = 4_839_000 + 5158 * cost_steps + 19_760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11_980 * cost_input + 20_600 * cost_output + 1 * cost_outside_8x16 * cost_steps
             cost_rounds_8x16_33 = cost_last_8x16 // 33
-            cost_nf4_d8_k14_c4 = 6_099_000 + 53_100 * cost_tiles_8x16 + 15 * cost_tiles_8x16 * cost_steps + 129 * cost_rounds_8x16_33 * cost_steps + 15_700 * cost_input + 1 * cost_outside_8x16 * cost_steps
+            cost_nf4_d8_k14_c4 = 6_977_000 + 44_200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50_740 * cost_output
             cost_tiles_16x16 = ((M + 15) // 16) * ((N + 15) // 16)
+            cost_nf4_d16_k2_c2 = 3_312_000 + 7192 * cost_tiles_16x16 + 504 * cost_output
             cost_last_16x16 = cost_tiles_16x16 + -1
-            cost_rounds_16x16_66 = cost_last_16x16 // 66
-            cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
-            cost_nf4_d16_k2_c2 = 2_621_000 + 3769 * cost_tiles_16x16 + 34 * cost_tiles_16x16 * cost_steps + 5566 * cost_rounds_16x16_66 * cost_steps + 14_310 * cost_input + 3741 * cost_output + 2 * cost_outside_16x16 * cost_steps
             cost_rounds_16x16_132 = cost_last_16x16 // 132
-            cost_nf4_d16_k3_c1 = 2_860_000 + 589_400 * cost_rounds_16x16_132 + 29_100 * cost_input
-            cost_nf4_d16_k3_c2 = 2_372_000 + 15_450 * cost_steps + 7425 * cost_tiles_16x16 + 38 * cost_tiles_16x16 * cost_steps + 21_790 * cost_rounds_16x16_66 + 17_110 * cost_input
+            cost_nf4_d16_k3_c1 = 3_483_000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185_800 * cost_rounds_16x16_132 + 26_550 * cost_input + 1430 * cost_output
+            cost_rounds_16x16_66 = cost_last_16x16 // 66
+            cost_nf4_d16_k3_c2 = 3_623_000 + 8275 * cost_tiles_16x16 + 20_710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output
+            cost_nf4_d16_k4_c2 = 4_810_000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output
             cost_rounds_16x16_33 = cost_last_16x16 // 33
-            cost_nf4_d16_k7_c4 = 5_641_000 + 21_650 * cost_tiles_16x16 + 10 * cost_tiles_16x16 * cost_steps + 442 * cost_rounds_16x16_33 * cost_steps + 8213 * cost_input + 31_840 * cost_output + 4 * cost_outside_16x16 * cost_steps
+            cost_nf4_d16_k7_c4 = 6_476_000 + 27_210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output
             cost_rounds_16x16_16 = cost_last_16x16 // 16
-            cost_nf4_d16_k7_c8 = 6_248_000 + 9879 * cost_tiles_16x16 + 803_400 * cost_rounds_16x16_16 + 65 * cost_rounds_16x16_16 * cost_steps + 14_310 * cost_input + 1 * cost_outside_16x16 * cost_steps
-            cost_nf4_d16_k8_c1 = 3_727_000 + 5785 * cost_steps + 8504 * cost_tiles_16x16 + 20 * cost_tiles_16x16 * cost_steps + 24_010 * cost_input + 3046 * cost_output
-            cost_nf4_d16_k8_c2 = 4_024_000 + 16_740 * cost_tiles_16x16 + 33 * cost_tiles_16x16 * cost_steps + 219 * cost_rounds_16x16_66 * cost_steps + 17_030 * cost_input + 6285 * cost_output
-            if M <= 8 and K <= 1536 and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 or M > 8 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k3-c1
-                return 15, 158
-            if M <= 8 and K <= 3072 and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k3-c2
-                return 16, 159
-            if M <= 8 and K <= 2048 and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k4-c1
-                return 17, 160
-            if M <= 8 and K <= 4096 and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k4-c2
-                return 18, 161
-            if M <= 8 and K <= 4096 and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k8-c1
-                return 19, 162
-            if M <= 8 and K <= 8192 and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k8-c2
-                return 20, 163
-            if M <= 8 and K <= 14_336 and (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k14-c2
-                return 21, 164
-            if M <= 8 and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k14-c4
-                return 22, 165
-            if M <= 16 and K <= 2048 and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k2-c2
-                return 23, 166
-            if M <= 16 and K <= 1536 and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k3-c1
-                return 24, 167
-            if M <= 16 and K <= 3072 and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k3-c2
-                return 25, 168
+            cost_nf4_d16_k7_c8 = 6_751_000 + 49_180 * cost_tiles_16x16 + 116_100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47_670 * cost_output
+            cost_nf4_d16_k8_c1 = 4_196_000 + 21_030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27_380 * cost_input + 2061 * cost_output
+            cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
+            cost_nf4_d16_k8_c2 = 6_466_000 + 583 * cost_steps + 14_530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12_710 * cost_output + 1 * cost_outside_16x16 * cost_steps
+            if M <= 8 and K <= 1536 and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 or M > 8 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k3-c1
+                return 15, 160
+            if M <= 8 and K <= 3072 and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k3-c2
+                return 16, 161
+            if M <= 8 and K <= 2048 and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k4-c1
+                return 17, 162
+            if M <= 8 and K <= 4096 and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k4-c2
+                return 18, 163
+            if M <= 8 and K <= 4096 and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k8-c1
+                return 19, 164
+            if M <= 8 and K <= 8192 and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k8-c2
+                return 20, 165
+            if M <= 8 and K <= 14_336 and (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k14-c2
+                return 21, 166
+            if M <= 8 and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k14-c4
+                return 22, 167
+            if M <= 16 and K <= 2048 and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k2-c2
+                return 23, 168
+            if M <= 16 and K <= 1536 and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k3-c1
+                return 24, 169
+            if M <= 16 and K <= 3072 and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k3-c2
+                return 25, 170
+            if M <= 16 and K <= 4096 and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k4-c2
+                return 26, 171
             if M <= 16 and K <= 14_336 and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k7-c4
-                return 27, 169
+                return 27, 172
             if M <= 16 and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k7-c8
-                return 28, 170
+                return 28, 173
             if M <= 16 and K <= 4096 and (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k8-c1
-                return 29, 171
+                return 29, 174
             if M <= 16 and K <= 8192:  # decode-nf4-d16-k8-c2
-                return 30, 172
+                return 30, 175
     # decode
     if arch in ("sm90", ):
         if M <= 8 and K <= 1536:  # decode-8-k1536
-            return 15, 173
+            return 15, 176
         if M <= 8 and K <= 2048:  # decode-8-k2048
-            return 17, 174
+            return 17, 177
         if M <= 8 and K <= 3072:  # decode-8-k3072
-            return 16, 175
+            return 16, 178
         if M <= 8 and K <= 4096 and blocks_64 >= num_sms:  # decode-8-k4096-one-wave
-            return 19, 176
+            return 19, 179
         if M <= 8 and K <= 4096:  # decode-8-k4096
-            return 18, 177
+            return 18, 180
         if M <= 8 and K <= 8192:  # decode-8-k8192
-            return 20, 178
+            return 20, 181
         if M <= 8 and K <= 14_336:  # decode-8-k14336
-            return 21, 179
+            return 21, 182
         if M <= 8:  # decode-8-long-k
-            return 22, 180
+            return 22, 183
         if M <= 16 and K <= 1536:  # decode-16-k1536
-            return 24, 181
+            return 24, 184
         if M <= 16 and K <= 2048:  # decode-16-k2048
-            return 23, 182
+            return 23, 185
         if M <= 16 and K <= 3072:  # decode-16-k3072
-            return 25, 183
+            return 25, 186
         if M <= 16 and K <= 4096 and blocks_64 >= num_sms:  # decode-16-k4096-one-wave
-            return 29, 184
+            return 29, 187
         if M <= 16 and K <= 4096:  # decode-16-k4096
-            return 26, 185
+            return 26, 188
         if M <= 16 and K <= 8192:  # decode-16-k8192
-            return 30, 186
+            return 30, 189
         if M <= 16 and K <= 14_336:  # decode-16-k14336
-            return 27, 187
+            return 27, 190
         if True:  # decode-16-long-k
-            return 28, 188
+            return 28, 191
     return -1, -1
 
 
@@ -1013,209 +1031,217 @@ def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, num_sms):
             cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
             cost_last_192x128 = cost_tiles_192x128 + -1
             cost_rounds_192x128_132 = cost_last_192x128 // 132
-            cost_shares_192x128_66 = cost_last_192x128 // 66
+            cost_late_192x128_132_66 = cost_last_192x128 + 66
+            cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 // 132
             cost_weight = N * K // 1024
             cost_input = M * K // 1024
-            cost_outside_192x128 = M * 191 % 192 * ((N + 127) // 128)
-            cost_nf4_w192x128_64_s2 = 5_782_000 + 193_900 * cost_steps + 1040 * cost_tiles_192x128 * cost_steps + 2_427_000 * cost_rounds_192x128_132 + 74_060 * cost_rounds_192x128_132 * cost_steps + 144_300 * cost_shares_192x128_66 * cost_steps + 33 * cost_weight + 233 * cost_input + 4 * cost_outside_192x128 * cost_steps
+            cost_nf4_w192x128_64_s2 = 6_553_000 + 182_000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2_136_000 * cost_rounds_192x128_132 + 230_800 * cost_rounds_192x128_132 * cost_steps + 151_900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input
             cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
             cost_last_256x128 = cost_tiles_256x128 + -1
             cost_rounds_256x128_132 = cost_last_256x128 // 132
-            cost_shares_256x128_66 = cost_last_256x128 // 66
-            cost_nf4_w256x128_64_s2 = 6_119_000 + 268_600 * cost_steps + 1008 * cost_tiles_256x128 * cost_steps + 2_752_000 * cost_rounds_256x128_132 + 77_270 * cost_rounds_256x128_132 * cost_steps + 226_700 * cost_shares_256x128_66 * cost_steps + 57 * cost_weight + 311 * cost_input
+            cost_late_256x128_132_66 = cost_last_256x128 + 66
+            cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 // 132
+            cost_nf4_w256x128_64_s2 = 7_554_000 + 271_800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2_471_000 * cost_rounds_256x128_132 + 337_900 * cost_rounds_256x128_132 * cost_steps + 223_500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input
             cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
             cost_last_32x64 = cost_tiles_32x64 + -1
-            cost_rounds_32x64_252 = cost_last_32x64 // 252
-            cost_late_32x64_252_63 = cost_last_32x64 + 189
-            cost_late_32x64_252_63_wholes = cost_late_32x64_252_63 // 252
+            cost_rounds_32x64_244 = cost_last_32x64 // 244
+            cost_late_32x64_244_61 = cost_last_32x64 + 183
+            cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 // 244
             cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
-            cost_nf4_w32x64_128_s4 = 3_477_000 + 47_060 * cost_steps + 2307 * cost_tiles_32x64 + 487 * cost_tiles_32x64 * cost_steps + 962_200 * cost_rounds_32x64_252 + 33_050 * cost_rounds_32x64_252 * cost_steps + 112_300 * cost_late_32x64_252_63_wholes * cost_steps + 30 * cost_weight + 1239 * cost_input + 2 * cost_outside_32x64 * cost_steps
+            cost_nf4_w32x64_128_s4 = 3_647_000 + 29_160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464_900 * cost_rounds_32x64_244 + 23_550 * cost_rounds_32x64_244 * cost_steps + 70_830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps
             cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
             cost_last_32x128 = cost_tiles_32x128 + -1
             cost_rounds_32x128_132 = cost_last_32x128 // 132
+            cost_nf4_w32x128_128 = 2_400_000 + 202_300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201_300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight
+            cost_late_32x128_132_66 = cost_last_32x128 + 66
+            cost_late_32x128_132_66_wholes = cost_late_32x128_132_66 // 132
             cost_output = M * N // 1024
-            cost_nf4_w32x128_128 = 2_035_000 + 252_900 * cost_steps + 4710 * cost_tiles_32x128 + 87 * cost_tiles_32x128 * cost_steps + 1_059_000 * cost_rounds_32x128_132 + 232_000 * cost_rounds_32x128_132 * cost_steps + 25 * cost_weight + 1560 * cost_output
-            cost_shares_32x128_66 = cost_last_32x128 // 66
-            cost_nf4_w32x128_128_s2 = 3_262_000 + 116_200 * cost_steps + 2865 * cost_tiles_32x128 + 413 * cost_tiles_32x128 * cost_steps + 916_700 * cost_rounds_32x128_132 + 18_120 * cost_rounds_32x128_132 * cost_steps + 93_390 * cost_shares_32x128_66 * cost_steps + 23 * cost_weight + 468 * cost_input + 796 * cost_output
+            cost_nf4_w32x128_128_s2 = 3_460_000 + 85_670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525_100 * cost_rounds_32x128_132 + 93_070 * cost_rounds_32x128_132 * cost_steps + 59_920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output
             cost_rounds_32x128_117 = cost_last_32x128 // 117
             cost_late_32x128_117_39 = cost_last_32x128 + 78
             cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 // 117
-            cost_shares_32x128_39 = cost_last_32x128 // 39
             cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
-            cost_nf4_w32x128_128_s3 = 3_335_000 + 80_260 * cost_steps + 5846 * cost_tiles_32x128 + 521 * cost_tiles_32x128 * cost_steps + 713_700 * cost_rounds_32x128_117 + 62_620 * cost_rounds_32x128_117 * cost_steps + 99_760 * cost_late_32x128_117_39_wholes * cost_steps + 11_120 * cost_shares_32x128_39 * cost_steps + 24 * cost_weight + 350 * cost_output + 1 * cost_outside_32x128 * cost_steps
+            cost_nf4_w32x128_128_s3 = 3_427_000 + 59_260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710_600 * cost_rounds_32x128_117 + 57_020 * cost_rounds_32x128_117 * cost_steps + 69_640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps
             cost_tiles_32x256 = ((M + 31) // 32) * ((N + 255) // 256)
             cost_last_32x256 = cost_tiles_32x256 + -1
             cost_rounds_32x256_132 = cost_last_32x256 // 132
             cost_late_32x256_132_66 = cost_last_32x256 + 66
             cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 // 132
-            cost_nf4_w32x256_128_s2 = 4_123_000 + 202_600 * cost_steps + 4359 * cost_tiles_32x256 + 512 * cost_tiles_32x256 * cost_steps + 1_568_000 * cost_rounds_32x256_132 + 177_200 * cost_rounds_32x256_132 * cost_steps + 157_900 * cost_late_32x256_132_66_wholes * cost_steps + 37 * cost_weight + 192 * cost_input + 735 * cost_output
+            cost_nf4_w32x256_128_s2 = 4_156_000 + 149_300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753_000 * cost_rounds_32x256_132 + 147_700 * cost_rounds_32x256_132 * cost_steps + 108_100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output
             cost_rounds_32x256_110 = cost_last_32x256 // 110
             cost_late_32x256_110_22 = cost_last_32x256 + 88
             cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 // 110
-            cost_nf4_w32x256_128_s5 = 4_645_000 + 80_250 * cost_steps + 711 * cost_tiles_32x256 * cost_steps + 1_143_000 * cost_rounds_32x256_110 + 74_910 * cost_rounds_32x256_110 * cost_steps + 251_400 * cost_late_32x256_110_22_wholes * cost_steps + 45 * cost_weight + 699 * cost_input + 1558 * cost_output
+            cost_nf4_w32x256_128_s5 = 4_731_000 + 60_390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816_200 * cost_rounds_32x256_110 + 71_360 * cost_rounds_32x256_110 * cost_steps + 187_100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output
             cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
             cost_last_64x64 = cost_tiles_64x64 + -1
             cost_rounds_64x64_252 = cost_last_64x64 // 252
             cost_late_64x64_252_63 = cost_last_64x64 + 189
             cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 // 252
             cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
-            cost_nf4_w64x64_128_s4 = 3_804_000 + 47_050 * cost_steps + 3157 * cost_tiles_64x64 + 706 * cost_tiles_64x64 * cost_steps + 1_725_000 * cost_rounds_64x64_252 + 26_810 * cost_rounds_64x64_252 * cost_steps + 124_900 * cost_late_64x64_252_63_wholes * cost_steps + 31 * cost_weight + 832 * cost_input + 8 * cost_outside_64x64 * cost_steps
+            cost_nf4_w64x64_128_s4 = 3_817_000 + 43_990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84_460 * cost_rounds_64x64_252 * cost_steps + 107_100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps
             cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
             cost_last_64x128 = cost_tiles_64x128 + -1
             cost_rounds_64x128_132 = cost_last_64x128 // 132
-            cost_shares_64x128_66 = cost_last_64x128 // 66
+            cost_late_64x128_132_66 = cost_last_64x128 + 66
+            cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 // 132
             cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
-            cost_nf4_w64x128_128_s2 = 3_582_000 + 133_100 * cost_steps + 1577 * cost_tiles_64x128 + 669 * cost_tiles_64x128 * cost_steps + 883_800 * cost_rounds_64x128_132 + 27_270 * cost_rounds_64x128_132 * cost_steps + 98_140 * cost_shares_64x128_66 * cost_steps + 9 * cost_weight + 924 * cost_output + 1 * cost_outside_64x128 * cost_steps
+            cost_nf4_w64x128_128_s2 = 3_933_000 + 112_500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1_017_000 * cost_rounds_64x128_132 + 113_700 * cost_rounds_64x128_132 * cost_steps + 86_700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps
             cost_rounds_64x128_117 = cost_last_64x128 // 117
             cost_late_64x128_117_39 = cost_last_64x128 + 78
             cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 // 117
-            cost_shares_64x128_39 = cost_last_64x128 // 39
-            cost_nf4_w64x128_128_s3 = 3_901_000 + 88_010 * cost_steps + 881 * cost_tiles_64x128 * cost_steps + 2_198_000 * cost_rounds_64x128_117 + 59_510 * cost_rounds_64x128_117 * cost_steps + 119_400 * cost_late_64x128_117_39_wholes * cost_steps + 10_520 * cost_shares_64x128_39 * cost_steps
+            cost_nf4_w64x128_128_s3 = 4_170_000 + 75_320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1_359_000 * cost_rounds_64x128_117 + 81_570 * cost_rounds_64x128_117 * cost_steps + 104_500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps
             cost_tiles_64x192 = ((M + 63) // 64) * ((N + 191) // 192)
             cost_last_64x192 = cost_tiles_64x192 + -1
             cost_rounds_64x192_132 = cost_last_64x192 // 132
-            cost_shares_64x192_66 = cost_last_64x192 // 66
-            cost_nf4_w64x192_128_s2 = 4_306_000 + 181_900 * cost_steps + 8131 * cost_tiles_64x192 + 705 * cost_tiles_64x192 * cost_steps + 693_000 * cost_rounds_64x192_132 + 58_440 * cost_rounds_64x192_132 * cost_steps + 134_400 * cost_shares_64x192_66 * cost_steps + 13 * cost_weight + 132 * cost_input
+            cost_late_64x192_132_66 = cost_last_64x192 + 66
+            cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 // 132
+            cost_outside_64x192 = M * 63 % 64 * ((N + 191) // 192)
+            cost_nf4_w64x192_128_s2 = 4_445_000 + 146_300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1_092_000 * cost_rounds_64x192_132 + 156_600 * cost_rounds_64x192_132 * cost_steps + 116_500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps
             cost_rounds_64x192_120 = cost_last_64x192 // 120
             cost_late_64x192_120_30 = cost_last_64x192 + 90
             cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 // 120
-            cost_nf4_w64x192_128_s4 = 4_209_000 + 98_710 * cost_steps + 5762 * cost_tiles_64x192 + 736 * cost_tiles_64x192 * cost_steps + 329_100 * cost_rounds_64x192_120 + 117_900 * cost_rounds_64x192_120 * cost_steps + 226_300 * cost_late_64x192_120_30_wholes * cost_steps + 1 * cost_weight + 447 * cost_input + 566 * cost_output
+            cost_nf4_w64x192_128_s4 = 4_728_000 + 73_950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1_724_000 * cost_rounds_64x192_120 + 77_960 * cost_rounds_64x192_120 * cost_steps + 166_500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input
             cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
             cost_last_64x256 = cost_tiles_64x256 + -1
             cost_rounds_64x256_132 = cost_last_64x256 // 132
-            cost_nf4_w64x256_128 = 2_707_000 + 504_100 * cost_steps + 11_730 * cost_tiles_64x256 + 966_300 * cost_rounds_64x256_132 + 482_400 * cost_rounds_64x256_132 * cost_steps + 35 * cost_weight + 449 * cost_output
+            cost_nf4_w64x256_128 = 2_757_000 + 438_600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453_900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output
             cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
             cost_last_128x128 = cost_tiles_128x128 + -1
             cost_rounds_128x128_132 = cost_last_128x128 // 132
-            cost_nf4_w128x128_128 = 2_483_000 + 400_700 * cost_steps + 16_970 * cost_tiles_128x128 + 409_200 * cost_rounds_128x128_132 * cost_steps + 25 * cost_weight + 184 * cost_input
-            cost_late_128x128_132_66 = cost_last_128x128 + 66
-            cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 // 132
-            cost_nf4_w128x128_128_s2 = 5_071_000 + 175_900 * cost_steps + 684 * cost_tiles_128x128 * cost_steps + 2_104_000 * cost_rounds_128x128_132 + 179_600 * cost_rounds_128x128_132 * cost_steps + 145_100 * cost_late_128x128_132_66_wholes * cost_steps + 23 * cost_weight + 154 * cost_input
+            cost_nf4_w128x128_128 = 2_873_000 + 327_000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362_700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output
+            cost_shares_128x128_66 = cost_last_128x128 // 66
+            cost_nf4_w128x128_128_s2 = 4_908_000 + 147_500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1_587_000 * cost_rounds_128x128_132 + 34_490 * cost_rounds_128x128_132 * cost_steps + 129_900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output
             cost_rounds_128x128_117 = cost_last_128x128 // 117
             cost_late_128x128_117_39 = cost_last_128x128 + 78
             cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 // 117
-            cost_nf4_w128x128_128_s3 = 5_386_000 + 116_500 * cost_steps + 954 * cost_tiles_128x128 * cost_steps + 2_558_000 * cost_rounds_128x128_117 + 112_000 * cost_rounds_128x128_117 * cost_steps + 183_200 * cost_late_128x128_117_39_wholes * cost_steps + 17 * cost_weight + 130 * cost_input
+            cost_shares_128x128_39 = cost_last_128x128 // 39
+            cost_nf4_w128x128_128_s3 = 5_713_000 + 97_510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1_802_000 * cost_rounds_128x128_117 + 115_100 * cost_rounds_128x128_117 * cost_steps + 145_600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input
             cost_rounds_128x128_120 = cost_last_128x128 // 120
             cost_late_128x128_120_30 = cost_last_128x128 + 90
             cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 // 120
-            cost_shares_128x128_30 = cost_last_128x128 // 30
-            cost_nf4_w128x128_128_s4 = 4_988_000 + 88_660 * cost_steps + 884 * cost_tiles_128x128 * cost_steps + 2_428_000 * cost_rounds_128x128_120 + 83_040 * cost_rounds_128x128_120 * cost_steps + 208_700 * cost_late_128x128_120_30_wholes * cost_steps + 1465 * cost_shares_128x128_30 * cost_steps + 22 * cost_weight + 266 * cost_input
+            cost_nf4_w128x128_128_s4 = 5_167_000 + 77_070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1_694_000 * cost_rounds_128x128_120 + 89_040 * cost_rounds_128x128_120 * cost_steps + 174_900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input
             cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
             cost_last_128x192 = cost_tiles_128x192 + -1
             cost_rounds_128x192_132 = cost_last_128x192 // 132
-            cost_shares_128x192_66 = cost_last_128x192 // 66
-            cost_outside_128x192 = M * 127 % 128 * ((N + 191) // 192)
-            cost_nf4_w128x192_128_s2 = 5_698_000 + 245_900 * cost_steps + 840 * cost_tiles_128x192 * cost_steps + 2_004_000 * cost_rounds_128x192_132 + 76_790 * cost_rounds_128x192_132 * cost_steps + 194_400 * cost_shares_128x192_66 * cost_steps + 14 * cost_weight + 211 * cost_input + 1 * cost_outside_128x192 * cost_steps
-            if cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w192x128-64-s2
-                return 31, 189
-            if cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w256x128-64-s2
-                return 32, 190
-            if cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x64-128-s4
-                return 33, 191
-            if cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x128-128
-                return 34, 192
-            if cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x128-128-s2
-                return 35, 193
-            if cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x128-128-s3
-                return 36, 194
-            if cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x256-128-s2
-                return 37, 195
-            if cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w32x256-128-s5
-                return 38, 196
-            if cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x64-128-s4
-                return 39, 197
-            if cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x128-128-s2
-                return 40, 198
-            if cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x128-128-s3
-                return 41, 199
-            if cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x192-128-s2
-                return 42, 200
-            if cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x192-128-s4
-                return 43, 201
-            if cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w64x256-128
-                return 44, 202
-            if cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128
-                return 45, 203
-            if cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128-s2
-                return 46, 204
-            if cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128-s3
-                return 47, 205
-            if cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2:  # wgmma-nf4-w128x128-128-s4
-                return 48, 206
-            if True:  # wgmma-nf4-w128x192-128-s2
-                return 49, 207
+            cost_late_128x192_132_66 = cost_last_128x192 + 66
+            cost_late_128x192_132_66_wholes = cost_late_128x192_132_66 // 132
+            cost_nf4_w128x192_128_s2 = 5_508_000 + 212_300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1_833_000 * cost_rounds_128x192_132 + 245_600 * cost_rounds_128x192_132 * cost_steps + 177_600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input
+            cost_rounds_128x192_120 = cost_last_128x192 // 120
+            cost_late_128x192_120_30 = cost_last_128x192 + 90
+            cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 // 120
+            cost_nf4_w128x192_128_s4 = 6_677_000 + 112_200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2_085_000 * cost_rounds_128x192_120 + 132_000 * cost_rounds_128x192_120 * cost_steps + 264_200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input
+            if cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w192x128-64-s2
+                return 31, 192
+            if cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w256x128-64-s2
+                return 32, 193
+            if cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x64-128-s4
+                return 33, 194
+            if cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x128-128
+                return 34, 195
+            if cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x128-128-s2
+                return 35, 196
+            if cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x128-128-s3
+                return 36, 197
+            if cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x256-128-s2
+                return 37, 198
+            if cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x256-128-s5
+                return 38, 199
+            if cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x64-128-s4
+                return 39, 200
+            if cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x128-128-s2
+                return 40, 201
+            if cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x128-128-s3
+                return 41, 202
+            if cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x192-128-s2
+                return 42, 203
+            if cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x192-128-s4
+                return 43, 204
+            if cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x256-128
+                return 44, 205
+            if cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w128x128-128
+                return 45, 206
+            if cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w128x128-128-s2
+                return 46, 207
+            if cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w128x128-128-s3
+                return 47, 208
+            if cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w128x128-128-s4
+                return 48, 209
+            if cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w128x192-128-s2
+                return 49, 210
+            if True:  # wgmma-nf4-w128x192-128-s4
+                return 50, 211
     # wgmma
     if arch in ("sm90", ):
         if M > 4096:  # wgmma-beyond-4096-rows
-            return 32, 208
+            return 32, 212
         if M <= 32 and quarter_wave:  # wgmma-32-few-blocks
-            return 33, 209
+            return 33, 213
         if M <= 32 and blocks_128 * 4 <= num_sms:  # wgmma-32-three-parts
-            return 36, 210
+            return 36, 214
         if M <= 32 and blocks_256 * 6 <= num_sms:  # wgmma-32-five-parts
-            return 38, 211
+            return 38, 215
         if M <= 32 and blocks_128 * 2 <= num_sms:  # wgmma-32-two-parts
-            return 35, 212
+            return 35, 216
         if M <= 32 and blocks_128 <= num_sms:  # wgmma-32-one-wave
-            return 34, 213
+            return 34, 217
         if M <= 32:  # wgmma-32-rest
-            return 37, 214
+            return 37, 218
         if M <= 64 and quarter_wave:  # wgmma-64-few-blocks
-            return 39, 215
+            return 39, 219
         if M <= 64 and blocks_128 * 4 <= num_sms:  # wgmma-64-three-parts
-            return 41, 216
+            return 41, 220
         if M <= 64 and blocks_192 * 80 <= num_sms * 17:  # wgmma-64-four-parts
-            return 43, 217
+            return 43, 221
         if M <= 64 and blocks_128 * 2 <= num_sms:  # wgmma-64-two-parts
-            return 40, 218
+            return 40, 222
         if M <= 64 and blocks_192 * 2 <= num_sms:  # wgmma-64-two-wide-parts
-            return 42, 219
+            return 42, 223
         if M <= 64 and blocks_128 <= num_sms:  # wgmma-64-one-wave
-            return 40, 220
+            return 40, 224
         if M <= 64:  # wgmma-64-rest
-            return 44, 221
+            return 44, 225
         if M <= 128 and blocks_128 * 8 <= num_sms:  # wgmma-128-fewest-blocks
-            return 41, 222
+            return 41, 226
         if M <= 128 and quarter_wave:  # wgmma-128-few-blocks
-            return 48, 223
+            return 48, 227
         if M <= 128 and blocks_128 * 4 <= num_sms:  # wgmma-128-three-parts
-            return 47, 224
+            return 47, 228
         if M <= 128 and blocks_192 * 80 <= num_sms * 17:  # wgmma-128-four-wide-parts
-            return 50, 225
+            return 50, 229
         if M <= 128 and blocks_128 * 2 <= num_sms:  # wgmma-128-two-parts
-            return 46, 226
+            return 46, 230
         if M <= 128 and blocks_192 * 2 <= num_sms and blocks_192 * 8 >= num_sms * 3:  # wgmma-128-two-wide-parts
-            return 49, 227
+            return 49, 231
         if M <= 128 and blocks_128 <= num_sms:  # wgmma-128-one-wave
-            return 45, 228
+            return 45, 232
         if M <= 128:  # wgmma-128-rest
-            return 49, 229
+            return 49, 233
         if M <= 256 and tiles_128 * 4 <= num_sms:  # wgmma-256-few-blocks
-            return 40, 230
+            return 40, 234
         if tiles_128 * 2 <= num_sms:  # wgmma-half-wave
-            return 46, 231
+            return 46, 235
         if tiles_128x192 * 2 <= num_sms:  # wgmma-half-wave-192
-            return 49, 232
+            return 49, 236
         if M >= 257 and tiles_192 * 4 < tiles_256 * 5 and tiles_192 * 2 > num_sms and tiles_128 <= num_sms:  # wgmma-less-empty-one-wave
-            return 45, 233
+            return 45, 237
         if M >= 129 and tiles_192 * 4 < tiles_256 * 5:  # wgmma-less-empty
-            return 31, 234
-        if M <= 256 and tiles_256 * 2 <= num_sms:  # wgmma-256-half-wave
-            return 32, 235
-        if M >= 257 and tiles_128 <= num_sms and K <= 8192:  # wgmma-one-wave-128
-            return 45, 236
-        if M >= 257 and tiles_256 * 2 <= num_sms:  # wgmma-two-parts
-            return 32, 237
-        if M >= 257 and tiles_192 <= num_sms:  # wgmma-one-wave-192
             return 31, 238
+        if M <= 256 and tiles_256 * 2 <= num_sms:  # wgmma-256-half-wave
+            return 32, 239
+        if M >= 257 and tiles_128 <= num_sms and K <= 8192:  # wgmma-one-wave-128
+            return 45, 240
+        if M >= 257 and tiles_256 * 2 <= num_sms:  # wgmma-two-parts
+            return 32, 241
+        if M >= 257 and tiles_192 <= num_sms:  # wgmma-one-wave-192
+            return 31, 242
         if tiles_128x192 <= num_sms:  # wgmma-one-wave-128x192
-            return 49, 239
+            return 49, 243
         if M >= 257 and M <= 1024 and K <= 2048 and tiles_256 > num_sms:  # wgmma-short-k
-            return 49, 240
+            return 49, 244
         if M >= 257 and tiles_192 <= num_sms * 2 and tiles_256 > num_sms:  # wgmma-two-waves-192
-            return 31, 241
+            return 31, 245
         if True:  # wgmma-rest
-            return 32, 242
+            return 32, 246
     return -1, -1
 
 

@@ -268,7 +268,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 243;
+inline constexpr int kRuleCount = 247;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -355,6 +355,7 @@ inline const char* rule_id(int rule) {
       "engine-nf4-d16-k2-c2",
       "engine-nf4-d16-k3-c1",
       "engine-nf4-d16-k3-c2",
+      "engine-nf4-d16-k4-c2",
       "engine-nf4-d16-k7-c4",
       "engine-nf4-d16-k7-c8",
       "engine-nf4-d16-k8-c1",
@@ -378,6 +379,7 @@ inline const char* rule_id(int rule) {
       "engine-nf4-w128x128-128-s3",
       "engine-nf4-w128x128-128-s4",
       "engine-nf4-w128x192-128-s2",
+      "engine-nf4-w128x192-128-s4",
       "hopper-16-rows",
       "hopper-rest",
       "simt-f32",
@@ -441,6 +443,7 @@ inline const char* rule_id(int rule) {
       "decode-nf4-d16-k2-c2",
       "decode-nf4-d16-k3-c1",
       "decode-nf4-d16-k3-c2",
+      "decode-nf4-d16-k4-c2",
       "decode-nf4-d16-k7-c4",
       "decode-nf4-d16-k7-c8",
       "decode-nf4-d16-k8-c1",
@@ -480,6 +483,7 @@ inline const char* rule_id(int rule) {
       "wgmma-nf4-w128x128-128-s3",
       "wgmma-nf4-w128x128-128-s4",
       "wgmma-nf4-w128x192-128-s2",
+      "wgmma-nf4-w128x192-128-s4",
       "wgmma-beyond-4096-rows",
       "wgmma-32-few-blocks",
       "wgmma-32-three-parts",
@@ -896,264 +900,279 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   if ((arch & 0x10u) != 0) {
     if (measured_sizes) {
       const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
-      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
-      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
-      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
-      const int64_t cost_steps = ((K + 63) / 64);
-      const int64_t cost_nf4_d8_k3_c1 = 2664000 + 204700 * cost_rounds_8x16_132 + 1046 * cost_input + 19430 * cost_output + 13 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_d8_k3_c1 = 2923000 + 4017 * cost_tiles_8x16 + 10930 * cost_input + 2112 * cost_output;
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
       const int64_t cost_rounds_8x16_66 = cost_last_8x16 / 66;
-      const int64_t cost_nf4_d8_k3_c2 = 2580000 + 10380 * cost_steps + 5472 * cost_tiles_8x16 + 6 * cost_tiles_8x16 * cost_steps + 60570 * cost_rounds_8x16_66 + 3906 * cost_input + 15110 * cost_output + 3 * cost_outside_8x16 * cost_steps;
-      const int64_t cost_nf4_d8_k4_c1 = 2724000 + 412000 * cost_rounds_8x16_132 + 32770 * cost_input + 8379 * cost_output + 8 * cost_outside_8x16 * cost_steps;
-      const int64_t cost_nf4_d8_k4_c2 = 2569000 + 7975 * cost_steps + 8418 * cost_tiles_8x16 + 31 * cost_tiles_8x16 * cost_steps + 1983 * cost_input + 4729 * cost_output;
-      const int64_t cost_nf4_d8_k8_c1 = 4034000 + 5289 * cost_tiles_8x16 + 30 * cost_tiles_8x16 * cost_steps + 143100 * cost_rounds_8x16_132 + 11370 * cost_input + 11020 * cost_output + 1 * cost_outside_8x16 * cost_steps;
-      const int64_t cost_nf4_d8_k8_c2 = 5096000 + 4595 * cost_tiles_8x16 + 659400 * cost_rounds_8x16_66 + 2208 * cost_rounds_8x16_66 * cost_steps + 12190 * cost_input;
-      const int64_t cost_nf4_d8_k14_c2 = 6046000 + 209 * cost_steps + 1190000 * cost_rounds_8x16_66 + 5331 * cost_rounds_8x16_66 * cost_steps + 15150 * cost_input + 13920 * cost_output + 2 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_nf4_d8_k3_c2 = 3471000 + 4158 * cost_tiles_8x16 + 103300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output;
+      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
+      const int64_t cost_nf4_d8_k4_c1 = 3168000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output;
+      const int64_t cost_nf4_d8_k4_c2 = 3468000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output;
+      const int64_t cost_nf4_d8_k8_c1 = 4439000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29210 * cost_input + 3102 * cost_output;
+      const int64_t cost_nf4_d8_k8_c2 = 5839000 + 4157 * cost_tiles_8x16 + 545600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output;
+      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
+      const int64_t cost_nf4_d8_k14_c2 = 4839000 + 5158 * cost_steps + 19760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11980 * cost_input + 20600 * cost_output + 1 * cost_outside_8x16 * cost_steps;
       const int64_t cost_rounds_8x16_33 = cost_last_8x16 / 33;
-      const int64_t cost_nf4_d8_k14_c4 = 6099000 + 53100 * cost_tiles_8x16 + 15 * cost_tiles_8x16 * cost_steps + 129 * cost_rounds_8x16_33 * cost_steps + 15700 * cost_input + 1 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_d8_k14_c4 = 6977000 + 44200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50740 * cost_output;
       const int64_t cost_tiles_16x16 = ((M + 15) / 16) * ((N + 15) / 16);
+      const int64_t cost_nf4_d16_k2_c2 = 3312000 + 7192 * cost_tiles_16x16 + 504 * cost_output;
       const int64_t cost_last_16x16 = cost_tiles_16x16 + -1;
-      const int64_t cost_rounds_16x16_66 = cost_last_16x16 / 66;
-      const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
-      const int64_t cost_nf4_d16_k2_c2 = 2621000 + 3769 * cost_tiles_16x16 + 34 * cost_tiles_16x16 * cost_steps + 5566 * cost_rounds_16x16_66 * cost_steps + 14310 * cost_input + 3741 * cost_output + 2 * cost_outside_16x16 * cost_steps;
       const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
-      const int64_t cost_nf4_d16_k3_c1 = 2860000 + 589400 * cost_rounds_16x16_132 + 29100 * cost_input;
-      const int64_t cost_nf4_d16_k3_c2 = 2372000 + 15450 * cost_steps + 7425 * cost_tiles_16x16 + 38 * cost_tiles_16x16 * cost_steps + 21790 * cost_rounds_16x16_66 + 17110 * cost_input;
+      const int64_t cost_nf4_d16_k3_c1 = 3483000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185800 * cost_rounds_16x16_132 + 26550 * cost_input + 1430 * cost_output;
+      const int64_t cost_rounds_16x16_66 = cost_last_16x16 / 66;
+      const int64_t cost_nf4_d16_k3_c2 = 3623000 + 8275 * cost_tiles_16x16 + 20710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output;
+      const int64_t cost_nf4_d16_k4_c2 = 4810000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output;
       const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
-      const int64_t cost_nf4_d16_k7_c4 = 5641000 + 21650 * cost_tiles_16x16 + 10 * cost_tiles_16x16 * cost_steps + 442 * cost_rounds_16x16_33 * cost_steps + 8213 * cost_input + 31840 * cost_output + 4 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_d16_k7_c4 = 6476000 + 27210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output;
       const int64_t cost_rounds_16x16_16 = cost_last_16x16 / 16;
-      const int64_t cost_nf4_d16_k7_c8 = 6248000 + 9879 * cost_tiles_16x16 + 803400 * cost_rounds_16x16_16 + 65 * cost_rounds_16x16_16 * cost_steps + 14310 * cost_input + 1 * cost_outside_16x16 * cost_steps;
-      const int64_t cost_nf4_d16_k8_c1 = 3727000 + 5785 * cost_steps + 8504 * cost_tiles_16x16 + 20 * cost_tiles_16x16 * cost_steps + 24010 * cost_input + 3046 * cost_output;
-      const int64_t cost_nf4_d16_k8_c2 = 4024000 + 16740 * cost_tiles_16x16 + 33 * cost_tiles_16x16 * cost_steps + 219 * cost_rounds_16x16_66 * cost_steps + 17030 * cost_input + 6285 * cost_output;
+      const int64_t cost_nf4_d16_k7_c8 = 6751000 + 49180 * cost_tiles_16x16 + 116100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47670 * cost_output;
+      const int64_t cost_nf4_d16_k8_c1 = 4196000 + 21030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27380 * cost_input + 2061 * cost_output;
+      const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
+      const int64_t cost_nf4_d16_k8_c2 = 6466000 + 583 * cost_steps + 14530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12710 * cost_output + 1 * cost_outside_16x16 * cost_steps;
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-      const int64_t cost_shares_192x128_66 = cost_last_192x128 / 66;
+      const int64_t cost_late_192x128_132_66 = cost_last_192x128 + 66;
+      const int64_t cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 / 132;
       const int64_t cost_weight = N * K / 1024;
-      const int64_t cost_outside_192x128 = M * 191 % 192 * ((N + 127) / 128);
-      const int64_t cost_nf4_w192x128_64_s2 = 5782000 + 193900 * cost_steps + 1040 * cost_tiles_192x128 * cost_steps + 2427000 * cost_rounds_192x128_132 + 74060 * cost_rounds_192x128_132 * cost_steps + 144300 * cost_shares_192x128_66 * cost_steps + 33 * cost_weight + 233 * cost_input + 4 * cost_outside_192x128 * cost_steps;
+      const int64_t cost_nf4_w192x128_64_s2 = 6553000 + 182000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2136000 * cost_rounds_192x128_132 + 230800 * cost_rounds_192x128_132 * cost_steps + 151900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input;
       const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
       const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
       const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
-      const int64_t cost_shares_256x128_66 = cost_last_256x128 / 66;
-      const int64_t cost_nf4_w256x128_64_s2 = 6119000 + 268600 * cost_steps + 1008 * cost_tiles_256x128 * cost_steps + 2752000 * cost_rounds_256x128_132 + 77270 * cost_rounds_256x128_132 * cost_steps + 226700 * cost_shares_256x128_66 * cost_steps + 57 * cost_weight + 311 * cost_input;
+      const int64_t cost_late_256x128_132_66 = cost_last_256x128 + 66;
+      const int64_t cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 / 132;
+      const int64_t cost_nf4_w256x128_64_s2 = 7554000 + 271800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2471000 * cost_rounds_256x128_132 + 337900 * cost_rounds_256x128_132 * cost_steps + 223500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input;
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
-      const int64_t cost_rounds_32x64_252 = cost_last_32x64 / 252;
-      const int64_t cost_late_32x64_252_63 = cost_last_32x64 + 189;
-      const int64_t cost_late_32x64_252_63_wholes = cost_late_32x64_252_63 / 252;
+      const int64_t cost_rounds_32x64_244 = cost_last_32x64 / 244;
+      const int64_t cost_late_32x64_244_61 = cost_last_32x64 + 183;
+      const int64_t cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 / 244;
       const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-      const int64_t cost_nf4_w32x64_128_s4 = 3477000 + 47060 * cost_steps + 2307 * cost_tiles_32x64 + 487 * cost_tiles_32x64 * cost_steps + 962200 * cost_rounds_32x64_252 + 33050 * cost_rounds_32x64_252 * cost_steps + 112300 * cost_late_32x64_252_63_wholes * cost_steps + 30 * cost_weight + 1239 * cost_input + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_nf4_w32x64_128_s4 = 3647000 + 29160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464900 * cost_rounds_32x64_244 + 23550 * cost_rounds_32x64_244 * cost_steps + 70830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps;
       const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
       const int64_t cost_last_32x128 = cost_tiles_32x128 + -1;
       const int64_t cost_rounds_32x128_132 = cost_last_32x128 / 132;
-      const int64_t cost_nf4_w32x128_128 = 2035000 + 252900 * cost_steps + 4710 * cost_tiles_32x128 + 87 * cost_tiles_32x128 * cost_steps + 1059000 * cost_rounds_32x128_132 + 232000 * cost_rounds_32x128_132 * cost_steps + 25 * cost_weight + 1560 * cost_output;
-      const int64_t cost_shares_32x128_66 = cost_last_32x128 / 66;
-      const int64_t cost_nf4_w32x128_128_s2 = 3262000 + 116200 * cost_steps + 2865 * cost_tiles_32x128 + 413 * cost_tiles_32x128 * cost_steps + 916700 * cost_rounds_32x128_132 + 18120 * cost_rounds_32x128_132 * cost_steps + 93390 * cost_shares_32x128_66 * cost_steps + 23 * cost_weight + 468 * cost_input + 796 * cost_output;
+      const int64_t cost_nf4_w32x128_128 = 2400000 + 202300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight;
+      const int64_t cost_late_32x128_132_66 = cost_last_32x128 + 66;
+      const int64_t cost_late_32x128_132_66_wholes = cost_late_32x128_132_66 / 132;
+      const int64_t cost_nf4_w32x128_128_s2 = 3460000 + 85670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525100 * cost_rounds_32x128_132 + 93070 * cost_rounds_32x128_132 * cost_steps + 59920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output;
       const int64_t cost_rounds_32x128_117 = cost_last_32x128 / 117;
       const int64_t cost_late_32x128_117_39 = cost_last_32x128 + 78;
       const int64_t cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 / 117;
-      const int64_t cost_shares_32x128_39 = cost_last_32x128 / 39;
       const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
-      const int64_t cost_nf4_w32x128_128_s3 = 3335000 + 80260 * cost_steps + 5846 * cost_tiles_32x128 + 521 * cost_tiles_32x128 * cost_steps + 713700 * cost_rounds_32x128_117 + 62620 * cost_rounds_32x128_117 * cost_steps + 99760 * cost_late_32x128_117_39_wholes * cost_steps + 11120 * cost_shares_32x128_39 * cost_steps + 24 * cost_weight + 350 * cost_output + 1 * cost_outside_32x128 * cost_steps;
+      const int64_t cost_nf4_w32x128_128_s3 = 3427000 + 59260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710600 * cost_rounds_32x128_117 + 57020 * cost_rounds_32x128_117 * cost_steps + 69640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps;
       const int64_t cost_tiles_32x256 = ((M + 31) / 32) * ((N + 255) / 256);
       const int64_t cost_last_32x256 = cost_tiles_32x256 + -1;
       const int64_t cost_rounds_32x256_132 = cost_last_32x256 / 132;
       const int64_t cost_late_32x256_132_66 = cost_last_32x256 + 66;
       const int64_t cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 / 132;
-      const int64_t cost_nf4_w32x256_128_s2 = 4123000 + 202600 * cost_steps + 4359 * cost_tiles_32x256 + 512 * cost_tiles_32x256 * cost_steps + 1568000 * cost_rounds_32x256_132 + 177200 * cost_rounds_32x256_132 * cost_steps + 157900 * cost_late_32x256_132_66_wholes * cost_steps + 37 * cost_weight + 192 * cost_input + 735 * cost_output;
+      const int64_t cost_nf4_w32x256_128_s2 = 4156000 + 149300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753000 * cost_rounds_32x256_132 + 147700 * cost_rounds_32x256_132 * cost_steps + 108100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output;
       const int64_t cost_rounds_32x256_110 = cost_last_32x256 / 110;
       const int64_t cost_late_32x256_110_22 = cost_last_32x256 + 88;
       const int64_t cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 / 110;
-      const int64_t cost_nf4_w32x256_128_s5 = 4645000 + 80250 * cost_steps + 711 * cost_tiles_32x256 * cost_steps + 1143000 * cost_rounds_32x256_110 + 74910 * cost_rounds_32x256_110 * cost_steps + 251400 * cost_late_32x256_110_22_wholes * cost_steps + 45 * cost_weight + 699 * cost_input + 1558 * cost_output;
+      const int64_t cost_nf4_w32x256_128_s5 = 4731000 + 60390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816200 * cost_rounds_32x256_110 + 71360 * cost_rounds_32x256_110 * cost_steps + 187100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output;
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
       const int64_t cost_rounds_64x64_252 = cost_last_64x64 / 252;
       const int64_t cost_late_64x64_252_63 = cost_last_64x64 + 189;
       const int64_t cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 / 252;
       const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
-      const int64_t cost_nf4_w64x64_128_s4 = 3804000 + 47050 * cost_steps + 3157 * cost_tiles_64x64 + 706 * cost_tiles_64x64 * cost_steps + 1725000 * cost_rounds_64x64_252 + 26810 * cost_rounds_64x64_252 * cost_steps + 124900 * cost_late_64x64_252_63_wholes * cost_steps + 31 * cost_weight + 832 * cost_input + 8 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_nf4_w64x64_128_s4 = 3817000 + 43990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84460 * cost_rounds_64x64_252 * cost_steps + 107100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps;
       const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
       const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
       const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
-      const int64_t cost_shares_64x128_66 = cost_last_64x128 / 66;
+      const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
+      const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
       const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
-      const int64_t cost_nf4_w64x128_128_s2 = 3582000 + 133100 * cost_steps + 1577 * cost_tiles_64x128 + 669 * cost_tiles_64x128 * cost_steps + 883800 * cost_rounds_64x128_132 + 27270 * cost_rounds_64x128_132 * cost_steps + 98140 * cost_shares_64x128_66 * cost_steps + 9 * cost_weight + 924 * cost_output + 1 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_nf4_w64x128_128_s2 = 3933000 + 112500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1017000 * cost_rounds_64x128_132 + 113700 * cost_rounds_64x128_132 * cost_steps + 86700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps;
       const int64_t cost_rounds_64x128_117 = cost_last_64x128 / 117;
       const int64_t cost_late_64x128_117_39 = cost_last_64x128 + 78;
       const int64_t cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 / 117;
-      const int64_t cost_shares_64x128_39 = cost_last_64x128 / 39;
-      const int64_t cost_nf4_w64x128_128_s3 = 3901000 + 88010 * cost_steps + 881 * cost_tiles_64x128 * cost_steps + 2198000 * cost_rounds_64x128_117 + 59510 * cost_rounds_64x128_117 * cost_steps + 119400 * cost_late_64x128_117_39_wholes * cost_steps + 10520 * cost_shares_64x128_39 * cost_steps;
+      const int64_t cost_nf4_w64x128_128_s3 = 4170000 + 75320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1359000 * cost_rounds_64x128_117 + 81570 * cost_rounds_64x128_117 * cost_steps + 104500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps;
       const int64_t cost_tiles_64x192 = ((M + 63) / 64) * ((N + 191) / 192);
       const int64_t cost_last_64x192 = cost_tiles_64x192 + -1;
       const int64_t cost_rounds_64x192_132 = cost_last_64x192 / 132;
-      const int64_t cost_shares_64x192_66 = cost_last_64x192 / 66;
-      const int64_t cost_nf4_w64x192_128_s2 = 4306000 + 181900 * cost_steps + 8131 * cost_tiles_64x192 + 705 * cost_tiles_64x192 * cost_steps + 693000 * cost_rounds_64x192_132 + 58440 * cost_rounds_64x192_132 * cost_steps + 134400 * cost_shares_64x192_66 * cost_steps + 13 * cost_weight + 132 * cost_input;
+      const int64_t cost_late_64x192_132_66 = cost_last_64x192 + 66;
+      const int64_t cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 / 132;
+      const int64_t cost_outside_64x192 = M * 63 % 64 * ((N + 191) / 192);
+      const int64_t cost_nf4_w64x192_128_s2 = 4445000 + 146300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1092000 * cost_rounds_64x192_132 + 156600 * cost_rounds_64x192_132 * cost_steps + 116500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps;
       const int64_t cost_rounds_64x192_120 = cost_last_64x192 / 120;
       const int64_t cost_late_64x192_120_30 = cost_last_64x192 + 90;
       const int64_t cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 / 120;
-      const int64_t cost_nf4_w64x192_128_s4 = 4209000 + 98710 * cost_steps + 5762 * cost_tiles_64x192 + 736 * cost_tiles_64x192 * cost_steps + 329100 * cost_rounds_64x192_120 + 117900 * cost_rounds_64x192_120 * cost_steps + 226300 * cost_late_64x192_120_30_wholes * cost_steps + 1 * cost_weight + 447 * cost_input + 566 * cost_output;
+      const int64_t cost_nf4_w64x192_128_s4 = 4728000 + 73950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1724000 * cost_rounds_64x192_120 + 77960 * cost_rounds_64x192_120 * cost_steps + 166500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input;
       const int64_t cost_tiles_64x256 = ((M + 63) / 64) * ((N + 255) / 256);
       const int64_t cost_last_64x256 = cost_tiles_64x256 + -1;
       const int64_t cost_rounds_64x256_132 = cost_last_64x256 / 132;
-      const int64_t cost_nf4_w64x256_128 = 2707000 + 504100 * cost_steps + 11730 * cost_tiles_64x256 + 966300 * cost_rounds_64x256_132 + 482400 * cost_rounds_64x256_132 * cost_steps + 35 * cost_weight + 449 * cost_output;
+      const int64_t cost_nf4_w64x256_128 = 2757000 + 438600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output;
       const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
       const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
       const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
-      const int64_t cost_nf4_w128x128_128 = 2483000 + 400700 * cost_steps + 16970 * cost_tiles_128x128 + 409200 * cost_rounds_128x128_132 * cost_steps + 25 * cost_weight + 184 * cost_input;
-      const int64_t cost_late_128x128_132_66 = cost_last_128x128 + 66;
-      const int64_t cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 / 132;
-      const int64_t cost_nf4_w128x128_128_s2 = 5071000 + 175900 * cost_steps + 684 * cost_tiles_128x128 * cost_steps + 2104000 * cost_rounds_128x128_132 + 179600 * cost_rounds_128x128_132 * cost_steps + 145100 * cost_late_128x128_132_66_wholes * cost_steps + 23 * cost_weight + 154 * cost_input;
+      const int64_t cost_nf4_w128x128_128 = 2873000 + 327000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output;
+      const int64_t cost_shares_128x128_66 = cost_last_128x128 / 66;
+      const int64_t cost_nf4_w128x128_128_s2 = 4908000 + 147500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1587000 * cost_rounds_128x128_132 + 34490 * cost_rounds_128x128_132 * cost_steps + 129900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output;
       const int64_t cost_rounds_128x128_117 = cost_last_128x128 / 117;
       const int64_t cost_late_128x128_117_39 = cost_last_128x128 + 78;
       const int64_t cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 / 117;
-      const int64_t cost_nf4_w128x128_128_s3 = 5386000 + 116500 * cost_steps + 954 * cost_tiles_128x128 * cost_steps + 2558000 * cost_rounds_128x128_117 + 112000 * cost_rounds_128x128_117 * cost_steps + 183200 * cost_late_128x128_117_39_wholes * cost_steps + 17 * cost_weight + 130 * cost_input;
+      const int64_t cost_shares_128x128_39 = cost_last_128x128 / 39;
+      const int64_t cost_nf4_w128x128_128_s3 = 5713000 + 97510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1802000 * cost_rounds_128x128_117 + 115100 * cost_rounds_128x128_117 * cost_steps + 145600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input;
       const int64_t cost_rounds_128x128_120 = cost_last_128x128 / 120;
       const int64_t cost_late_128x128_120_30 = cost_last_128x128 + 90;
       const int64_t cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 / 120;
-      const int64_t cost_shares_128x128_30 = cost_last_128x128 / 30;
-      const int64_t cost_nf4_w128x128_128_s4 = 4988000 + 88660 * cost_steps + 884 * cost_tiles_128x128 * cost_steps + 2428000 * cost_rounds_128x128_120 + 83040 * cost_rounds_128x128_120 * cost_steps + 208700 * cost_late_128x128_120_30_wholes * cost_steps + 1465 * cost_shares_128x128_30 * cost_steps + 22 * cost_weight + 266 * cost_input;
+      const int64_t cost_nf4_w128x128_128_s4 = 5167000 + 77070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1694000 * cost_rounds_128x128_120 + 89040 * cost_rounds_128x128_120 * cost_steps + 174900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input;
       const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
       const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
       const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
-      const int64_t cost_shares_128x192_66 = cost_last_128x192 / 66;
-      const int64_t cost_outside_128x192 = M * 127 % 128 * ((N + 191) / 192);
-      const int64_t cost_nf4_w128x192_128_s2 = 5698000 + 245900 * cost_steps + 840 * cost_tiles_128x192 * cost_steps + 2004000 * cost_rounds_128x192_132 + 76790 * cost_rounds_128x192_132 * cost_steps + 194400 * cost_shares_128x192_66 * cost_steps + 14 * cost_weight + 211 * cost_input + 1 * cost_outside_128x192 * cost_steps;
-      if (M <= 8 && K <= 1536 && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k3-c1
+      const int64_t cost_late_128x192_132_66 = cost_last_128x192 + 66;
+      const int64_t cost_late_128x192_132_66_wholes = cost_late_128x192_132_66 / 132;
+      const int64_t cost_nf4_w128x192_128_s2 = 5508000 + 212300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1833000 * cost_rounds_128x192_132 + 245600 * cost_rounds_128x192_132 * cost_steps + 177600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input;
+      const int64_t cost_rounds_128x192_120 = cost_last_128x192 / 120;
+      const int64_t cost_late_128x192_120_30 = cost_last_128x192 + 90;
+      const int64_t cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 / 120;
+      const int64_t cost_nf4_w128x192_128_s4 = 6677000 + 112200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2085000 * cost_rounds_128x192_120 + 132000 * cost_rounds_128x192_120 * cost_steps + 264200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input;
+      if (M <= 8 && K <= 1536 && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k3-c1
         rule = 72;
         return 2;
       }
-      if (M <= 8 && K <= 3072 && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k3-c2
+      if (M <= 8 && K <= 3072 && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k3-c2
         rule = 73;
         return 2;
       }
-      if (M <= 8 && K <= 2048 && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k4-c1
+      if (M <= 8 && K <= 2048 && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k4-c1
         rule = 74;
         return 2;
       }
-      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k4-c2
+      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k4-c2
         rule = 75;
         return 2;
       }
-      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k8-c1
+      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k8-c1
         rule = 76;
         return 2;
       }
-      if (M <= 8 && K <= 8192 && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k8-c2
+      if (M <= 8 && K <= 8192 && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k8-c2
         rule = 77;
         return 2;
       }
-      if (M <= 8 && K <= 14336 && (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k14-c2
+      if (M <= 8 && K <= 14336 && (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k14-c2
         rule = 78;
         return 2;
       }
-      if (M <= 8 && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d8-k14-c4
+      if (M <= 8 && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k14-c4
         rule = 79;
         return 2;
       }
-      if (M <= 16 && K <= 2048 && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k2-c2
+      if (M <= 16 && K <= 2048 && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k2-c2
         rule = 80;
         return 2;
       }
-      if (M <= 16 && K <= 1536 && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k3-c1
+      if (M <= 16 && K <= 1536 && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k3-c1
         rule = 81;
         return 2;
       }
-      if (M <= 16 && K <= 3072 && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k3-c2
+      if (M <= 16 && K <= 3072 && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k3-c2
         rule = 82;
         return 2;
       }
-      if (M <= 16 && K <= 14336 && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k7-c4
+      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k4-c2
         rule = 83;
         return 2;
       }
-      if (M <= 16 && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k7-c8
+      if (M <= 16 && K <= 14336 && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k7-c4
         rule = 84;
         return 2;
       }
-      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k8-c1
+      if (M <= 16 && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k7-c8
         rule = 85;
         return 2;
       }
-      if (M <= 16 && K <= 8192 && cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-d16-k8-c2
+      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k8-c1
         rule = 86;
         return 2;
       }
-      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w192x128-64-s2
+      if (M <= 16 && K <= 8192 && cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k8-c2
         rule = 87;
-        return 3;
+        return 2;
       }
-      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w256x128-64-s2
+      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w192x128-64-s2
         rule = 88;
         return 3;
       }
-      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x64-128-s4
+      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w256x128-64-s2
         rule = 89;
         return 3;
       }
-      if (cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x128-128
+      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x64-128-s4
         rule = 90;
         return 3;
       }
-      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x128-128-s2
+      if (cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128
         rule = 91;
         return 3;
       }
-      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x128-128-s3
+      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128-s2
         rule = 92;
         return 3;
       }
-      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x256-128-s2
+      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128-s3
         rule = 93;
         return 3;
       }
-      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w32x256-128-s5
+      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x256-128-s2
         rule = 94;
         return 3;
       }
-      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x64-128-s4
+      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x256-128-s5
         rule = 95;
         return 3;
       }
-      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x128-128-s2
+      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x64-128-s4
         rule = 96;
         return 3;
       }
-      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x128-128-s3
+      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x128-128-s2
         rule = 97;
         return 3;
       }
-      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x192-128-s2
+      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x128-128-s3
         rule = 98;
         return 3;
       }
-      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x192-128-s4
+      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x192-128-s2
         rule = 99;
         return 3;
       }
-      if (cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w64x256-128
+      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x192-128-s4
         rule = 100;
         return 3;
       }
-      if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w128x128-128
+      if (cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x256-128
         rule = 101;
         return 3;
       }
-      if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w128x128-128-s2
+      if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128
         rule = 102;
         return 3;
       }
-      if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w128x128-128-s3
+      if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s2
         rule = 103;
         return 3;
       }
-      if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2) {  // engine-nf4-w128x128-128-s4
+      if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s3
         rule = 104;
         return 3;
       }
-      if (true) {  // engine-nf4-w128x192-128-s2
+      if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s4
         rule = 105;
+        return 3;
+      }
+      if (cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x192-128-s2
+        rule = 106;
+        return 3;
+      }
+      if (true) {  // engine-nf4-w128x192-128-s4
+        rule = 107;
         return 3;
       }
     }
@@ -1161,86 +1180,86 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
     if (hopper_ready && M <= 16 && K <= 28672) {  // hopper-16-rows
-      rule = 106;
+      rule = 108;
       return 2;
     }
     if (hopper_ready) {  // hopper-rest
-      rule = 107;
+      rule = 109;
       return 3;
     }
   }
   // simt-first: all
   if ((arch & 0xfffu) != 0) {
     if (dtype == 2 /* f32 */) {  // simt-f32
-      rule = 108;
+      rule = 110;
       return 0;
     }
     if (M <= 3) {  // simt-three-rows
-      rule = 109;
+      rule = 111;
       return 0;
     }
   }
   // high-bandwidth-m4: sm86 sm89 sm120
   if ((arch & 0x20au) != 0) {
     if (M == 4 && num_sms >= 48) {  // simt-high-bandwidth-m4
-      rule = 110;
+      rule = 112;
       return 0;
     }
   }
   // undersubscribed: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 8 && mma_blocks * 3 <= num_sms * 2) {  // simt-two-thirds-wave
-      rule = 111;
+      rule = 113;
       return 0;
     }
   }
   // undersubscribed-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (M == 4 && mma_blocks <= num_sms) {  // simt-hbm-m4
-      rule = 112;
+      rule = 114;
       return 0;
     }
   }
   // wide-n-sm89: sm89
   if ((arch & 0x8u) != 0) {
     if (M <= 6 && mma_blocks >= num_sms && num_sms >= 60) {  // simt-wide-n-sm89
-      rule = 113;
+      rule = 115;
       return 0;
     }
   }
   // wide-n: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (M <= 6 && mma_blocks >= num_sms && num_sms >= 48) {  // simt-wide-n
-      rule = 114;
+      rule = 116;
       return 0;
     }
   }
   // tall-k: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (K > N && M <= 17 && mma_blocks * 3 < num_sms) {  // simt-tall-k
-      rule = 115;
+      rule = 117;
       return 0;
     }
   }
   // simt-last: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 16 && mma_blocks * 4 <= num_sms) {  // simt-quarter-wave
-      rule = 116;
+      rule = 118;
       return 0;
     }
     if (M <= 32 && mma_blocks * 8 <= num_sms) {  // simt-eighth-wave
-      rule = 117;
+      rule = 119;
       return 0;
     }
     if (K % 64 != 0) {  // simt-k-tail
-      rule = 118;
+      rule = 120;
       return 0;
     }
   }
   // default: all
   if ((arch & 0xfffu) != 0) {
     if (true) {  // mma
-      rule = 119;
+      rule = 121;
       return 1;
     }
   }
@@ -1251,19 +1270,19 @@ inline int64_t decide_simt_tile([[maybe_unused]] uint32_t arch, int16_t& rule, i
   // rows: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 1) {  // simt-rows-1
-      rule = 120;
+      rule = 122;
       return 0;
     }
     if (M <= 2) {  // simt-rows-2
-      rule = 121;
+      rule = 123;
       return 1;
     }
     if (M <= 4) {  // simt-rows-4
-      rule = 122;
+      rule = 124;
       return 2;
     }
     if (true) {  // simt-rows-8
-      rule = 123;
+      rule = 125;
       return 3;
     }
   }
@@ -1287,47 +1306,47 @@ inline int64_t decide_tile_m([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // short: all
   if ((arch & 0xfffu) != 0) {
     if (M < 48 && !extra_row_busy) {  // m32-short
-      rule = 124;
+      rule = 126;
       return 0;
     }
     if (M <= 128 && !extra_row_adequate && blocks_32x64 >= num_sms * 2 && less_rows_by_32) {  // m32-less-padding
-      rule = 125;
+      rule = 127;
       return 0;
     }
   }
   // raise-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (prefer_64 && num_sms <= 72 && K >= N && !half_tail && blocks_128x128 * 2 >= num_sms) {  // m128-sm86
-      rule = 126;
+      rule = 128;
       return 2;
     }
   }
   // lower-sm120: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (prefer_64 && num_sms >= 150 && blocks_64x64 < num_sms) {  // m32-below-wave-150-sms
-      rule = 127;
+      rule = 129;
       return 0;
     }
   }
   // lower-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (prefer_64 && blocks_64x64 < num_sms / 2) {  // m32-below-half-wave-hbm
-      rule = 128;
+      rule = 130;
       return 0;
     }
   }
   // rest: all
   if ((arch & 0xfffu) != 0) {
     if (prefer_64 && wide && N * K < 4194304 && blocks_32x64 >= num_sms) {  // m32-small-wide
-      rule = 129;
+      rule = 131;
       return 0;
     }
     if (prefer_64) {  // m64
-      rule = 130;
+      rule = 132;
       return 1;
     }
     if (true) {  // m128
-      rule = 131;
+      rule = 133;
       return 2;
     }
   }
@@ -1352,115 +1371,115 @@ inline int64_t decide_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
   // mt32-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (tile_m == 32 && blocks_32x256 * 4 >= num_sms * 3 && blocks_32x256 <= num_sms) {  // mt32-hbm-one-wide-wave
-      rule = 132;
+      rule = 134;
       return 12;
     }
     if (tile_m == 32) {  // mt32-hbm
-      rule = 133;
+      rule = 135;
       return 10;
     }
   }
   // mt32-over-wave-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (over_wave_32x64 && m32 >= 3 && two_waves_32x128) {  // mt32-over-wave-wide-sm86
-      rule = 134;
+      rule = 136;
       return 5;
     }
   }
   // mt32-over-wave: sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0cu) != 0) {
     if (over_wave_32x64 && m32 >= 3 && two_waves_32x128 && K * 3 <= N) {  // mt32-over-wave-three-times-wide
-      rule = 135;
+      rule = 137;
       return 5;
     }
   }
   // mt32-over-wave-rest: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (over_wave_32x64 && m32 >= 2) {  // mt32-over-wave
-      rule = 136;
+      rule = 138;
       return 4;
     }
     if (over_wave_32x64 && blocks_32x64 < num_sms + num_sms / 5) {  // mt32-just-over-wave
-      rule = 137;
+      rule = 139;
       return 4;
     }
   }
   // mt32-three-waves-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (tile_m == 32 && m32 == 1 && blocks_32x64 > num_sms * 3) {  // mt32-three-waves-sm86
-      rule = 138;
+      rule = 140;
       return 5;
     }
   }
   // mt32-64x32: sm86 sm87 sm89 sm110 unknown
   if ((arch & 0x90eu) != 0) {
     if (tile_m == 32 && blocks_64x32 <= num_sms) {  // mt32-as-64x32
-      rule = 139;
+      rule = 141;
       return 13;
     }
   }
   // mt32-64x32-sm120: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (tile_m == 32 && num_sms < 150 && blocks_64x32 <= num_sms) {  // mt32-as-64x32-below-150-sms
-      rule = 140;
+      rule = 142;
       return 13;
     }
   }
   // mt32-rest: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (tile_m == 32 && blocks_32x128 * 3 >= num_sms * 2) {  // mt32-two-thirds-wave
-      rule = 141;
+      rule = 143;
       return 11;
     }
     if (tile_m == 32) {  // mt32
-      rule = 142;
+      rule = 144;
       return 10;
     }
     if (tile_m == 64 && K * 2 < N && num_sms >= 60 && quarter_to_three_quarters) {  // mt64-quarter-to-three-quarter-wave
-      rule = 143;
+      rule = 145;
       return 10;
     }
   }
   // mt64-sm90: sm90
   if ((arch & 0x10u) != 0) {
     if (tile_m == 64) {  // mt64-sm90
-      rule = 144;
+      rule = 146;
       return 6;
     }
   }
   // mt64-below-wave-tall: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (tile_m == 64 && blocks_64x128 < num_sms && K >= N) {  // mt64-below-wave-tall
-      rule = 145;
+      rule = 147;
       return 14;
     }
   }
   // mt64-rest: sm80 sm86 sm87 sm89 sm100 sm103 sm107 sm110 sm120 sm121 unknown
   if ((arch & 0xfefu) != 0) {
     if (tile_m == 64 && blocks_64x128 < num_sms) {  // mt64-below-wave
-      rule = 146;
+      rule = 148;
       return 6;
     }
     if (tile_m == 64) {  // mt64
-      rule = 147;
+      rule = 149;
       return 7;
     }
   }
   // mt128-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (num_sms <= 72 && blocks_128x128 >= num_sms / 2) {  // mt128-half-wave-up-to-72-sms
-      rule = 148;
+      rule = 150;
       return 9;
     }
   }
   // mt128: all
   if ((arch & 0xfffu) != 0) {
     if (blocks_128x128 >= num_sms) {  // mt128-one-wave
-      rule = 149;
+      rule = 151;
       return 9;
     }
     if (true) {  // mt128-below-wave
-      rule = 150;
+      rule = 152;
       return 8;
     }
   }
@@ -1472,40 +1491,40 @@ inline int64_t decide_repair([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // blackwell-datacenter: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (odd_k) {  // odd-k-sm100
-      rule = 151;
+      rule = 153;
       return 8;
     }
   }
   // hbm: sm80 sm90
   if ((arch & 0x11u) != 0) {
     if (odd_k) {  // odd-k-hbm
-      rule = 152;
+      rule = 154;
       return 6;
     }
   }
   // non-hbm: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (odd_k && tile_nt == 32) {  // odd-k-64x32
-      rule = 153;
+      rule = 155;
       return 6;
     }
     if (odd_k && tile_mt == 32 && tile_nt == 64) {  // odd-k-32x64
-      rule = 154;
+      rule = 156;
       return 4;
     }
     if (odd_k && tile_mt == 32) {  // odd-k-32x128
-      rule = 155;
+      rule = 157;
       return 5;
     }
     if (odd_k) {  // odd-k-64x64
-      rule = 156;
+      rule = 158;
       return 6;
     }
   }
   // unchanged: all
   if ((arch & 0xfffu) != 0) {
     if (true) {  // unchanged
-      rule = 157;
+      rule = 159;
       return tile;
     }
   }
@@ -1519,94 +1538,99 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
   if ((arch & 0x10u) != 0) {
     if (measured_sizes) {
       const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
-      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
-      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
-      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
-      const int64_t cost_steps = ((K + 63) / 64);
-      const int64_t cost_nf4_d8_k3_c1 = 2664000 + 204700 * cost_rounds_8x16_132 + 1046 * cost_input + 19430 * cost_output + 13 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_d8_k3_c1 = 2923000 + 4017 * cost_tiles_8x16 + 10930 * cost_input + 2112 * cost_output;
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
       const int64_t cost_rounds_8x16_66 = cost_last_8x16 / 66;
-      const int64_t cost_nf4_d8_k3_c2 = 2580000 + 10380 * cost_steps + 5472 * cost_tiles_8x16 + 6 * cost_tiles_8x16 * cost_steps + 60570 * cost_rounds_8x16_66 + 3906 * cost_input + 15110 * cost_output + 3 * cost_outside_8x16 * cost_steps;
-      const int64_t cost_nf4_d8_k4_c1 = 2724000 + 412000 * cost_rounds_8x16_132 + 32770 * cost_input + 8379 * cost_output + 8 * cost_outside_8x16 * cost_steps;
-      const int64_t cost_nf4_d8_k4_c2 = 2569000 + 7975 * cost_steps + 8418 * cost_tiles_8x16 + 31 * cost_tiles_8x16 * cost_steps + 1983 * cost_input + 4729 * cost_output;
-      const int64_t cost_nf4_d8_k8_c1 = 4034000 + 5289 * cost_tiles_8x16 + 30 * cost_tiles_8x16 * cost_steps + 143100 * cost_rounds_8x16_132 + 11370 * cost_input + 11020 * cost_output + 1 * cost_outside_8x16 * cost_steps;
-      const int64_t cost_nf4_d8_k8_c2 = 5096000 + 4595 * cost_tiles_8x16 + 659400 * cost_rounds_8x16_66 + 2208 * cost_rounds_8x16_66 * cost_steps + 12190 * cost_input;
-      const int64_t cost_nf4_d8_k14_c2 = 6046000 + 209 * cost_steps + 1190000 * cost_rounds_8x16_66 + 5331 * cost_rounds_8x16_66 * cost_steps + 15150 * cost_input + 13920 * cost_output + 2 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_nf4_d8_k3_c2 = 3471000 + 4158 * cost_tiles_8x16 + 103300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output;
+      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
+      const int64_t cost_nf4_d8_k4_c1 = 3168000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output;
+      const int64_t cost_nf4_d8_k4_c2 = 3468000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output;
+      const int64_t cost_nf4_d8_k8_c1 = 4439000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29210 * cost_input + 3102 * cost_output;
+      const int64_t cost_nf4_d8_k8_c2 = 5839000 + 4157 * cost_tiles_8x16 + 545600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output;
+      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
+      const int64_t cost_nf4_d8_k14_c2 = 4839000 + 5158 * cost_steps + 19760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11980 * cost_input + 20600 * cost_output + 1 * cost_outside_8x16 * cost_steps;
       const int64_t cost_rounds_8x16_33 = cost_last_8x16 / 33;
-      const int64_t cost_nf4_d8_k14_c4 = 6099000 + 53100 * cost_tiles_8x16 + 15 * cost_tiles_8x16 * cost_steps + 129 * cost_rounds_8x16_33 * cost_steps + 15700 * cost_input + 1 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_d8_k14_c4 = 6977000 + 44200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50740 * cost_output;
       const int64_t cost_tiles_16x16 = ((M + 15) / 16) * ((N + 15) / 16);
+      const int64_t cost_nf4_d16_k2_c2 = 3312000 + 7192 * cost_tiles_16x16 + 504 * cost_output;
       const int64_t cost_last_16x16 = cost_tiles_16x16 + -1;
-      const int64_t cost_rounds_16x16_66 = cost_last_16x16 / 66;
-      const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
-      const int64_t cost_nf4_d16_k2_c2 = 2621000 + 3769 * cost_tiles_16x16 + 34 * cost_tiles_16x16 * cost_steps + 5566 * cost_rounds_16x16_66 * cost_steps + 14310 * cost_input + 3741 * cost_output + 2 * cost_outside_16x16 * cost_steps;
       const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
-      const int64_t cost_nf4_d16_k3_c1 = 2860000 + 589400 * cost_rounds_16x16_132 + 29100 * cost_input;
-      const int64_t cost_nf4_d16_k3_c2 = 2372000 + 15450 * cost_steps + 7425 * cost_tiles_16x16 + 38 * cost_tiles_16x16 * cost_steps + 21790 * cost_rounds_16x16_66 + 17110 * cost_input;
+      const int64_t cost_nf4_d16_k3_c1 = 3483000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185800 * cost_rounds_16x16_132 + 26550 * cost_input + 1430 * cost_output;
+      const int64_t cost_rounds_16x16_66 = cost_last_16x16 / 66;
+      const int64_t cost_nf4_d16_k3_c2 = 3623000 + 8275 * cost_tiles_16x16 + 20710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output;
+      const int64_t cost_nf4_d16_k4_c2 = 4810000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output;
       const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
-      const int64_t cost_nf4_d16_k7_c4 = 5641000 + 21650 * cost_tiles_16x16 + 10 * cost_tiles_16x16 * cost_steps + 442 * cost_rounds_16x16_33 * cost_steps + 8213 * cost_input + 31840 * cost_output + 4 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_d16_k7_c4 = 6476000 + 27210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output;
       const int64_t cost_rounds_16x16_16 = cost_last_16x16 / 16;
-      const int64_t cost_nf4_d16_k7_c8 = 6248000 + 9879 * cost_tiles_16x16 + 803400 * cost_rounds_16x16_16 + 65 * cost_rounds_16x16_16 * cost_steps + 14310 * cost_input + 1 * cost_outside_16x16 * cost_steps;
-      const int64_t cost_nf4_d16_k8_c1 = 3727000 + 5785 * cost_steps + 8504 * cost_tiles_16x16 + 20 * cost_tiles_16x16 * cost_steps + 24010 * cost_input + 3046 * cost_output;
-      const int64_t cost_nf4_d16_k8_c2 = 4024000 + 16740 * cost_tiles_16x16 + 33 * cost_tiles_16x16 * cost_steps + 219 * cost_rounds_16x16_66 * cost_steps + 17030 * cost_input + 6285 * cost_output;
-      if (M <= 8 && K <= 1536 && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k3-c1
-        rule = 158;
+      const int64_t cost_nf4_d16_k7_c8 = 6751000 + 49180 * cost_tiles_16x16 + 116100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47670 * cost_output;
+      const int64_t cost_nf4_d16_k8_c1 = 4196000 + 21030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27380 * cost_input + 2061 * cost_output;
+      const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
+      const int64_t cost_nf4_d16_k8_c2 = 6466000 + 583 * cost_steps + 14530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12710 * cost_output + 1 * cost_outside_16x16 * cost_steps;
+      if (M <= 8 && K <= 1536 && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k3-c1
+        rule = 160;
         return 15;
       }
-      if (M <= 8 && K <= 3072 && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k3-c2
-        rule = 159;
+      if (M <= 8 && K <= 3072 && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k3-c2
+        rule = 161;
         return 16;
       }
-      if (M <= 8 && K <= 2048 && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k4-c1
-        rule = 160;
+      if (M <= 8 && K <= 2048 && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k4-c1
+        rule = 162;
         return 17;
       }
-      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k4-c2
-        rule = 161;
+      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k4-c2
+        rule = 163;
         return 18;
       }
-      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k8-c1
-        rule = 162;
+      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k8-c1
+        rule = 164;
         return 19;
       }
-      if (M <= 8 && K <= 8192 && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k8-c2
-        rule = 163;
+      if (M <= 8 && K <= 8192 && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k8-c2
+        rule = 165;
         return 20;
       }
-      if (M <= 8 && K <= 14336 && (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k14-c2
-        rule = 164;
+      if (M <= 8 && K <= 14336 && (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k14-c2
+        rule = 166;
         return 21;
       }
-      if (M <= 8 && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k14-c4
-        rule = 165;
+      if (M <= 8 && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k14-c4
+        rule = 167;
         return 22;
       }
-      if (M <= 16 && K <= 2048 && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k2-c2
-        rule = 166;
+      if (M <= 16 && K <= 2048 && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k2-c2
+        rule = 168;
         return 23;
       }
-      if (M <= 16 && K <= 1536 && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k3-c1
-        rule = 167;
+      if (M <= 16 && K <= 1536 && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k3-c1
+        rule = 169;
         return 24;
       }
-      if (M <= 16 && K <= 3072 && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k3-c2
-        rule = 168;
+      if (M <= 16 && K <= 3072 && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k3-c2
+        rule = 170;
         return 25;
       }
+      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k4-c2
+        rule = 171;
+        return 26;
+      }
       if (M <= 16 && K <= 14336 && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k7-c4
-        rule = 169;
+        rule = 172;
         return 27;
       }
       if (M <= 16 && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k7-c8
-        rule = 170;
+        rule = 173;
         return 28;
       }
       if (M <= 16 && K <= 4096 && (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k8-c1
-        rule = 171;
+        rule = 174;
         return 29;
       }
       if (M <= 16 && K <= 8192) {  // decode-nf4-d16-k8-c2
-        rule = 172;
+        rule = 175;
         return 30;
       }
     }
@@ -1614,67 +1638,67 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
   // decode: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 8 && K <= 1536) {  // decode-8-k1536
-      rule = 173;
+      rule = 176;
       return 15;
     }
     if (M <= 8 && K <= 2048) {  // decode-8-k2048
-      rule = 174;
+      rule = 177;
       return 17;
     }
     if (M <= 8 && K <= 3072) {  // decode-8-k3072
-      rule = 175;
+      rule = 178;
       return 16;
     }
     if (M <= 8 && K <= 4096 && blocks_64 >= num_sms) {  // decode-8-k4096-one-wave
-      rule = 176;
+      rule = 179;
       return 19;
     }
     if (M <= 8 && K <= 4096) {  // decode-8-k4096
-      rule = 177;
+      rule = 180;
       return 18;
     }
     if (M <= 8 && K <= 8192) {  // decode-8-k8192
-      rule = 178;
+      rule = 181;
       return 20;
     }
     if (M <= 8 && K <= 14336) {  // decode-8-k14336
-      rule = 179;
+      rule = 182;
       return 21;
     }
     if (M <= 8) {  // decode-8-long-k
-      rule = 180;
+      rule = 183;
       return 22;
     }
     if (M <= 16 && K <= 1536) {  // decode-16-k1536
-      rule = 181;
+      rule = 184;
       return 24;
     }
     if (M <= 16 && K <= 2048) {  // decode-16-k2048
-      rule = 182;
+      rule = 185;
       return 23;
     }
     if (M <= 16 && K <= 3072) {  // decode-16-k3072
-      rule = 183;
+      rule = 186;
       return 25;
     }
     if (M <= 16 && K <= 4096 && blocks_64 >= num_sms) {  // decode-16-k4096-one-wave
-      rule = 184;
+      rule = 187;
       return 29;
     }
     if (M <= 16 && K <= 4096) {  // decode-16-k4096
-      rule = 185;
+      rule = 188;
       return 26;
     }
     if (M <= 16 && K <= 8192) {  // decode-16-k8192
-      rule = 186;
+      rule = 189;
       return 30;
     }
     if (M <= 16 && K <= 14336) {  // decode-16-k14336
-      rule = 187;
+      rule = 190;
       return 27;
     }
     if (true) {  // decode-16-long-k
-      rule = 188;
+      rule = 191;
       return 28;
     }
   }
@@ -1698,317 +1722,327 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-      const int64_t cost_shares_192x128_66 = cost_last_192x128 / 66;
+      const int64_t cost_late_192x128_132_66 = cost_last_192x128 + 66;
+      const int64_t cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 / 132;
       const int64_t cost_weight = N * K / 1024;
       const int64_t cost_input = M * K / 1024;
-      const int64_t cost_outside_192x128 = M * 191 % 192 * ((N + 127) / 128);
-      const int64_t cost_nf4_w192x128_64_s2 = 5782000 + 193900 * cost_steps + 1040 * cost_tiles_192x128 * cost_steps + 2427000 * cost_rounds_192x128_132 + 74060 * cost_rounds_192x128_132 * cost_steps + 144300 * cost_shares_192x128_66 * cost_steps + 33 * cost_weight + 233 * cost_input + 4 * cost_outside_192x128 * cost_steps;
+      const int64_t cost_nf4_w192x128_64_s2 = 6553000 + 182000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2136000 * cost_rounds_192x128_132 + 230800 * cost_rounds_192x128_132 * cost_steps + 151900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input;
       const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
       const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
       const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
-      const int64_t cost_shares_256x128_66 = cost_last_256x128 / 66;
-      const int64_t cost_nf4_w256x128_64_s2 = 6119000 + 268600 * cost_steps + 1008 * cost_tiles_256x128 * cost_steps + 2752000 * cost_rounds_256x128_132 + 77270 * cost_rounds_256x128_132 * cost_steps + 226700 * cost_shares_256x128_66 * cost_steps + 57 * cost_weight + 311 * cost_input;
+      const int64_t cost_late_256x128_132_66 = cost_last_256x128 + 66;
+      const int64_t cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 / 132;
+      const int64_t cost_nf4_w256x128_64_s2 = 7554000 + 271800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2471000 * cost_rounds_256x128_132 + 337900 * cost_rounds_256x128_132 * cost_steps + 223500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input;
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
-      const int64_t cost_rounds_32x64_252 = cost_last_32x64 / 252;
-      const int64_t cost_late_32x64_252_63 = cost_last_32x64 + 189;
-      const int64_t cost_late_32x64_252_63_wholes = cost_late_32x64_252_63 / 252;
+      const int64_t cost_rounds_32x64_244 = cost_last_32x64 / 244;
+      const int64_t cost_late_32x64_244_61 = cost_last_32x64 + 183;
+      const int64_t cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 / 244;
       const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-      const int64_t cost_nf4_w32x64_128_s4 = 3477000 + 47060 * cost_steps + 2307 * cost_tiles_32x64 + 487 * cost_tiles_32x64 * cost_steps + 962200 * cost_rounds_32x64_252 + 33050 * cost_rounds_32x64_252 * cost_steps + 112300 * cost_late_32x64_252_63_wholes * cost_steps + 30 * cost_weight + 1239 * cost_input + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_nf4_w32x64_128_s4 = 3647000 + 29160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464900 * cost_rounds_32x64_244 + 23550 * cost_rounds_32x64_244 * cost_steps + 70830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps;
       const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
       const int64_t cost_last_32x128 = cost_tiles_32x128 + -1;
       const int64_t cost_rounds_32x128_132 = cost_last_32x128 / 132;
+      const int64_t cost_nf4_w32x128_128 = 2400000 + 202300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight;
+      const int64_t cost_late_32x128_132_66 = cost_last_32x128 + 66;
+      const int64_t cost_late_32x128_132_66_wholes = cost_late_32x128_132_66 / 132;
       const int64_t cost_output = M * N / 1024;
-      const int64_t cost_nf4_w32x128_128 = 2035000 + 252900 * cost_steps + 4710 * cost_tiles_32x128 + 87 * cost_tiles_32x128 * cost_steps + 1059000 * cost_rounds_32x128_132 + 232000 * cost_rounds_32x128_132 * cost_steps + 25 * cost_weight + 1560 * cost_output;
-      const int64_t cost_shares_32x128_66 = cost_last_32x128 / 66;
-      const int64_t cost_nf4_w32x128_128_s2 = 3262000 + 116200 * cost_steps + 2865 * cost_tiles_32x128 + 413 * cost_tiles_32x128 * cost_steps + 916700 * cost_rounds_32x128_132 + 18120 * cost_rounds_32x128_132 * cost_steps + 93390 * cost_shares_32x128_66 * cost_steps + 23 * cost_weight + 468 * cost_input + 796 * cost_output;
+      const int64_t cost_nf4_w32x128_128_s2 = 3460000 + 85670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525100 * cost_rounds_32x128_132 + 93070 * cost_rounds_32x128_132 * cost_steps + 59920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output;
       const int64_t cost_rounds_32x128_117 = cost_last_32x128 / 117;
       const int64_t cost_late_32x128_117_39 = cost_last_32x128 + 78;
       const int64_t cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 / 117;
-      const int64_t cost_shares_32x128_39 = cost_last_32x128 / 39;
       const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
-      const int64_t cost_nf4_w32x128_128_s3 = 3335000 + 80260 * cost_steps + 5846 * cost_tiles_32x128 + 521 * cost_tiles_32x128 * cost_steps + 713700 * cost_rounds_32x128_117 + 62620 * cost_rounds_32x128_117 * cost_steps + 99760 * cost_late_32x128_117_39_wholes * cost_steps + 11120 * cost_shares_32x128_39 * cost_steps + 24 * cost_weight + 350 * cost_output + 1 * cost_outside_32x128 * cost_steps;
+      const int64_t cost_nf4_w32x128_128_s3 = 3427000 + 59260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710600 * cost_rounds_32x128_117 + 57020 * cost_rounds_32x128_117 * cost_steps + 69640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps;
       const int64_t cost_tiles_32x256 = ((M + 31) / 32) * ((N + 255) / 256);
       const int64_t cost_last_32x256 = cost_tiles_32x256 + -1;
       const int64_t cost_rounds_32x256_132 = cost_last_32x256 / 132;
       const int64_t cost_late_32x256_132_66 = cost_last_32x256 + 66;
       const int64_t cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 / 132;
-      const int64_t cost_nf4_w32x256_128_s2 = 4123000 + 202600 * cost_steps + 4359 * cost_tiles_32x256 + 512 * cost_tiles_32x256 * cost_steps + 1568000 * cost_rounds_32x256_132 + 177200 * cost_rounds_32x256_132 * cost_steps + 157900 * cost_late_32x256_132_66_wholes * cost_steps + 37 * cost_weight + 192 * cost_input + 735 * cost_output;
+      const int64_t cost_nf4_w32x256_128_s2 = 4156000 + 149300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753000 * cost_rounds_32x256_132 + 147700 * cost_rounds_32x256_132 * cost_steps + 108100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output;
       const int64_t cost_rounds_32x256_110 = cost_last_32x256 / 110;
       const int64_t cost_late_32x256_110_22 = cost_last_32x256 + 88;
       const int64_t cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 / 110;
-      const int64_t cost_nf4_w32x256_128_s5 = 4645000 + 80250 * cost_steps + 711 * cost_tiles_32x256 * cost_steps + 1143000 * cost_rounds_32x256_110 + 74910 * cost_rounds_32x256_110 * cost_steps + 251400 * cost_late_32x256_110_22_wholes * cost_steps + 45 * cost_weight + 699 * cost_input + 1558 * cost_output;
+      const int64_t cost_nf4_w32x256_128_s5 = 4731000 + 60390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816200 * cost_rounds_32x256_110 + 71360 * cost_rounds_32x256_110 * cost_steps + 187100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output;
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
       const int64_t cost_rounds_64x64_252 = cost_last_64x64 / 252;
       const int64_t cost_late_64x64_252_63 = cost_last_64x64 + 189;
       const int64_t cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 / 252;
       const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
-      const int64_t cost_nf4_w64x64_128_s4 = 3804000 + 47050 * cost_steps + 3157 * cost_tiles_64x64 + 706 * cost_tiles_64x64 * cost_steps + 1725000 * cost_rounds_64x64_252 + 26810 * cost_rounds_64x64_252 * cost_steps + 124900 * cost_late_64x64_252_63_wholes * cost_steps + 31 * cost_weight + 832 * cost_input + 8 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_nf4_w64x64_128_s4 = 3817000 + 43990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84460 * cost_rounds_64x64_252 * cost_steps + 107100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps;
       const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
       const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
       const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
-      const int64_t cost_shares_64x128_66 = cost_last_64x128 / 66;
+      const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
+      const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
       const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
-      const int64_t cost_nf4_w64x128_128_s2 = 3582000 + 133100 * cost_steps + 1577 * cost_tiles_64x128 + 669 * cost_tiles_64x128 * cost_steps + 883800 * cost_rounds_64x128_132 + 27270 * cost_rounds_64x128_132 * cost_steps + 98140 * cost_shares_64x128_66 * cost_steps + 9 * cost_weight + 924 * cost_output + 1 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_nf4_w64x128_128_s2 = 3933000 + 112500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1017000 * cost_rounds_64x128_132 + 113700 * cost_rounds_64x128_132 * cost_steps + 86700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps;
       const int64_t cost_rounds_64x128_117 = cost_last_64x128 / 117;
       const int64_t cost_late_64x128_117_39 = cost_last_64x128 + 78;
       const int64_t cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 / 117;
-      const int64_t cost_shares_64x128_39 = cost_last_64x128 / 39;
-      const int64_t cost_nf4_w64x128_128_s3 = 3901000 + 88010 * cost_steps + 881 * cost_tiles_64x128 * cost_steps + 2198000 * cost_rounds_64x128_117 + 59510 * cost_rounds_64x128_117 * cost_steps + 119400 * cost_late_64x128_117_39_wholes * cost_steps + 10520 * cost_shares_64x128_39 * cost_steps;
+      const int64_t cost_nf4_w64x128_128_s3 = 4170000 + 75320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1359000 * cost_rounds_64x128_117 + 81570 * cost_rounds_64x128_117 * cost_steps + 104500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps;
       const int64_t cost_tiles_64x192 = ((M + 63) / 64) * ((N + 191) / 192);
       const int64_t cost_last_64x192 = cost_tiles_64x192 + -1;
       const int64_t cost_rounds_64x192_132 = cost_last_64x192 / 132;
-      const int64_t cost_shares_64x192_66 = cost_last_64x192 / 66;
-      const int64_t cost_nf4_w64x192_128_s2 = 4306000 + 181900 * cost_steps + 8131 * cost_tiles_64x192 + 705 * cost_tiles_64x192 * cost_steps + 693000 * cost_rounds_64x192_132 + 58440 * cost_rounds_64x192_132 * cost_steps + 134400 * cost_shares_64x192_66 * cost_steps + 13 * cost_weight + 132 * cost_input;
+      const int64_t cost_late_64x192_132_66 = cost_last_64x192 + 66;
+      const int64_t cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 / 132;
+      const int64_t cost_outside_64x192 = M * 63 % 64 * ((N + 191) / 192);
+      const int64_t cost_nf4_w64x192_128_s2 = 4445000 + 146300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1092000 * cost_rounds_64x192_132 + 156600 * cost_rounds_64x192_132 * cost_steps + 116500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps;
       const int64_t cost_rounds_64x192_120 = cost_last_64x192 / 120;
       const int64_t cost_late_64x192_120_30 = cost_last_64x192 + 90;
       const int64_t cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 / 120;
-      const int64_t cost_nf4_w64x192_128_s4 = 4209000 + 98710 * cost_steps + 5762 * cost_tiles_64x192 + 736 * cost_tiles_64x192 * cost_steps + 329100 * cost_rounds_64x192_120 + 117900 * cost_rounds_64x192_120 * cost_steps + 226300 * cost_late_64x192_120_30_wholes * cost_steps + 1 * cost_weight + 447 * cost_input + 566 * cost_output;
+      const int64_t cost_nf4_w64x192_128_s4 = 4728000 + 73950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1724000 * cost_rounds_64x192_120 + 77960 * cost_rounds_64x192_120 * cost_steps + 166500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input;
       const int64_t cost_tiles_64x256 = ((M + 63) / 64) * ((N + 255) / 256);
       const int64_t cost_last_64x256 = cost_tiles_64x256 + -1;
       const int64_t cost_rounds_64x256_132 = cost_last_64x256 / 132;
-      const int64_t cost_nf4_w64x256_128 = 2707000 + 504100 * cost_steps + 11730 * cost_tiles_64x256 + 966300 * cost_rounds_64x256_132 + 482400 * cost_rounds_64x256_132 * cost_steps + 35 * cost_weight + 449 * cost_output;
+      const int64_t cost_nf4_w64x256_128 = 2757000 + 438600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output;
       const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
       const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
       const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
-      const int64_t cost_nf4_w128x128_128 = 2483000 + 400700 * cost_steps + 16970 * cost_tiles_128x128 + 409200 * cost_rounds_128x128_132 * cost_steps + 25 * cost_weight + 184 * cost_input;
-      const int64_t cost_late_128x128_132_66 = cost_last_128x128 + 66;
-      const int64_t cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 / 132;
-      const int64_t cost_nf4_w128x128_128_s2 = 5071000 + 175900 * cost_steps + 684 * cost_tiles_128x128 * cost_steps + 2104000 * cost_rounds_128x128_132 + 179600 * cost_rounds_128x128_132 * cost_steps + 145100 * cost_late_128x128_132_66_wholes * cost_steps + 23 * cost_weight + 154 * cost_input;
+      const int64_t cost_nf4_w128x128_128 = 2873000 + 327000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output;
+      const int64_t cost_shares_128x128_66 = cost_last_128x128 / 66;
+      const int64_t cost_nf4_w128x128_128_s2 = 4908000 + 147500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1587000 * cost_rounds_128x128_132 + 34490 * cost_rounds_128x128_132 * cost_steps + 129900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output;
       const int64_t cost_rounds_128x128_117 = cost_last_128x128 / 117;
       const int64_t cost_late_128x128_117_39 = cost_last_128x128 + 78;
       const int64_t cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 / 117;
-      const int64_t cost_nf4_w128x128_128_s3 = 5386000 + 116500 * cost_steps + 954 * cost_tiles_128x128 * cost_steps + 2558000 * cost_rounds_128x128_117 + 112000 * cost_rounds_128x128_117 * cost_steps + 183200 * cost_late_128x128_117_39_wholes * cost_steps + 17 * cost_weight + 130 * cost_input;
+      const int64_t cost_shares_128x128_39 = cost_last_128x128 / 39;
+      const int64_t cost_nf4_w128x128_128_s3 = 5713000 + 97510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1802000 * cost_rounds_128x128_117 + 115100 * cost_rounds_128x128_117 * cost_steps + 145600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input;
       const int64_t cost_rounds_128x128_120 = cost_last_128x128 / 120;
       const int64_t cost_late_128x128_120_30 = cost_last_128x128 + 90;
       const int64_t cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 / 120;
-      const int64_t cost_shares_128x128_30 = cost_last_128x128 / 30;
-      const int64_t cost_nf4_w128x128_128_s4 = 4988000 + 88660 * cost_steps + 884 * cost_tiles_128x128 * cost_steps + 2428000 * cost_rounds_128x128_120 + 83040 * cost_rounds_128x128_120 * cost_steps + 208700 * cost_late_128x128_120_30_wholes * cost_steps + 1465 * cost_shares_128x128_30 * cost_steps + 22 * cost_weight + 266 * cost_input;
+      const int64_t cost_nf4_w128x128_128_s4 = 5167000 + 77070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1694000 * cost_rounds_128x128_120 + 89040 * cost_rounds_128x128_120 * cost_steps + 174900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input;
       const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
       const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
       const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
-      const int64_t cost_shares_128x192_66 = cost_last_128x192 / 66;
-      const int64_t cost_outside_128x192 = M * 127 % 128 * ((N + 191) / 192);
-      const int64_t cost_nf4_w128x192_128_s2 = 5698000 + 245900 * cost_steps + 840 * cost_tiles_128x192 * cost_steps + 2004000 * cost_rounds_128x192_132 + 76790 * cost_rounds_128x192_132 * cost_steps + 194400 * cost_shares_128x192_66 * cost_steps + 14 * cost_weight + 211 * cost_input + 1 * cost_outside_128x192 * cost_steps;
-      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w192x128-64-s2
-        rule = 189;
+      const int64_t cost_late_128x192_132_66 = cost_last_128x192 + 66;
+      const int64_t cost_late_128x192_132_66_wholes = cost_late_128x192_132_66 / 132;
+      const int64_t cost_nf4_w128x192_128_s2 = 5508000 + 212300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1833000 * cost_rounds_128x192_132 + 245600 * cost_rounds_128x192_132 * cost_steps + 177600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input;
+      const int64_t cost_rounds_128x192_120 = cost_last_128x192 / 120;
+      const int64_t cost_late_128x192_120_30 = cost_last_128x192 + 90;
+      const int64_t cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 / 120;
+      const int64_t cost_nf4_w128x192_128_s4 = 6677000 + 112200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2085000 * cost_rounds_128x192_120 + 132000 * cost_rounds_128x192_120 * cost_steps + 264200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input;
+      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w192x128-64-s2
+        rule = 192;
         return 31;
       }
-      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w256x128-64-s2
-        rule = 190;
+      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w256x128-64-s2
+        rule = 193;
         return 32;
       }
-      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x64-128-s4
-        rule = 191;
+      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x64-128-s4
+        rule = 194;
         return 33;
       }
-      if (cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x128-128
-        rule = 192;
+      if (cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128
+        rule = 195;
         return 34;
       }
-      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x128-128-s2
-        rule = 193;
+      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128-s2
+        rule = 196;
         return 35;
       }
-      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x128-128-s3
-        rule = 194;
+      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128-s3
+        rule = 197;
         return 36;
       }
-      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x256-128-s2
-        rule = 195;
+      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x256-128-s2
+        rule = 198;
         return 37;
       }
-      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w32x256-128-s5
-        rule = 196;
+      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x256-128-s5
+        rule = 199;
         return 38;
       }
-      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x64-128-s4
-        rule = 197;
+      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x64-128-s4
+        rule = 200;
         return 39;
       }
-      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x128-128-s2
-        rule = 198;
+      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x128-128-s2
+        rule = 201;
         return 40;
       }
-      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x128-128-s3
-        rule = 199;
+      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x128-128-s3
+        rule = 202;
         return 41;
       }
-      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x192-128-s2
-        rule = 200;
+      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x192-128-s2
+        rule = 203;
         return 42;
       }
-      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x192-128-s4
-        rule = 201;
+      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x192-128-s4
+        rule = 204;
         return 43;
       }
-      if (cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w64x256-128
-        rule = 202;
+      if (cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x256-128
+        rule = 205;
         return 44;
       }
-      if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w128x128-128
-        rule = 203;
+      if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128
+        rule = 206;
         return 45;
       }
-      if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w128x128-128-s2
-        rule = 204;
+      if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128-s2
+        rule = 207;
         return 46;
       }
-      if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w128x128-128-s3
-        rule = 205;
+      if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128-s3
+        rule = 208;
         return 47;
       }
-      if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2) {  // wgmma-nf4-w128x128-128-s4
-        rule = 206;
+      if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128-s4
+        rule = 209;
         return 48;
       }
-      if (true) {  // wgmma-nf4-w128x192-128-s2
-        rule = 207;
+      if (cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x192-128-s2
+        rule = 210;
         return 49;
+      }
+      if (true) {  // wgmma-nf4-w128x192-128-s4
+        rule = 211;
+        return 50;
       }
     }
   }
   // wgmma: sm90
   if ((arch & 0x10u) != 0) {
     if (M > 4096) {  // wgmma-beyond-4096-rows
-      rule = 208;
+      rule = 212;
       return 32;
     }
     if (M <= 32 && quarter_wave) {  // wgmma-32-few-blocks
-      rule = 209;
+      rule = 213;
       return 33;
     }
     if (M <= 32 && blocks_128 * 4 <= num_sms) {  // wgmma-32-three-parts
-      rule = 210;
+      rule = 214;
       return 36;
     }
     if (M <= 32 && blocks_256 * 6 <= num_sms) {  // wgmma-32-five-parts
-      rule = 211;
+      rule = 215;
       return 38;
     }
     if (M <= 32 && blocks_128 * 2 <= num_sms) {  // wgmma-32-two-parts
-      rule = 212;
+      rule = 216;
       return 35;
     }
     if (M <= 32 && blocks_128 <= num_sms) {  // wgmma-32-one-wave
-      rule = 213;
+      rule = 217;
       return 34;
     }
     if (M <= 32) {  // wgmma-32-rest
-      rule = 214;
+      rule = 218;
       return 37;
     }
     if (M <= 64 && quarter_wave) {  // wgmma-64-few-blocks
-      rule = 215;
+      rule = 219;
       return 39;
     }
     if (M <= 64 && blocks_128 * 4 <= num_sms) {  // wgmma-64-three-parts
-      rule = 216;
+      rule = 220;
       return 41;
     }
     if (M <= 64 && blocks_192 * 80 <= num_sms * 17) {  // wgmma-64-four-parts
-      rule = 217;
+      rule = 221;
       return 43;
     }
     if (M <= 64 && blocks_128 * 2 <= num_sms) {  // wgmma-64-two-parts
-      rule = 218;
+      rule = 222;
       return 40;
     }
     if (M <= 64 && blocks_192 * 2 <= num_sms) {  // wgmma-64-two-wide-parts
-      rule = 219;
+      rule = 223;
       return 42;
     }
     if (M <= 64 && blocks_128 <= num_sms) {  // wgmma-64-one-wave
-      rule = 220;
+      rule = 224;
       return 40;
     }
     if (M <= 64) {  // wgmma-64-rest
-      rule = 221;
+      rule = 225;
       return 44;
     }
     if (M <= 128 && blocks_128 * 8 <= num_sms) {  // wgmma-128-fewest-blocks
-      rule = 222;
+      rule = 226;
       return 41;
     }
     if (M <= 128 && quarter_wave) {  // wgmma-128-few-blocks
-      rule = 223;
+      rule = 227;
       return 48;
     }
     if (M <= 128 && blocks_128 * 4 <= num_sms) {  // wgmma-128-three-parts
-      rule = 224;
+      rule = 228;
       return 47;
     }
     if (M <= 128 && blocks_192 * 80 <= num_sms * 17) {  // wgmma-128-four-wide-parts
-      rule = 225;
+      rule = 229;
       return 50;
     }
     if (M <= 128 && blocks_128 * 2 <= num_sms) {  // wgmma-128-two-parts
-      rule = 226;
+      rule = 230;
       return 46;
     }
     if (M <= 128 && blocks_192 * 2 <= num_sms && blocks_192 * 8 >= num_sms * 3) {  // wgmma-128-two-wide-parts
-      rule = 227;
+      rule = 231;
       return 49;
     }
     if (M <= 128 && blocks_128 <= num_sms) {  // wgmma-128-one-wave
-      rule = 228;
+      rule = 232;
       return 45;
     }
     if (M <= 128) {  // wgmma-128-rest
-      rule = 229;
+      rule = 233;
       return 49;
     }
     if (M <= 256 && tiles_128 * 4 <= num_sms) {  // wgmma-256-few-blocks
-      rule = 230;
+      rule = 234;
       return 40;
     }
     if (tiles_128 * 2 <= num_sms) {  // wgmma-half-wave
-      rule = 231;
+      rule = 235;
       return 46;
     }
     if (tiles_128x192 * 2 <= num_sms) {  // wgmma-half-wave-192
-      rule = 232;
+      rule = 236;
       return 49;
     }
     if (M >= 257 && tiles_192 * 4 < tiles_256 * 5 && tiles_192 * 2 > num_sms && tiles_128 <= num_sms) {  // wgmma-less-empty-one-wave
-      rule = 233;
+      rule = 237;
       return 45;
     }
     if (M >= 129 && tiles_192 * 4 < tiles_256 * 5) {  // wgmma-less-empty
-      rule = 234;
-      return 31;
-    }
-    if (M <= 256 && tiles_256 * 2 <= num_sms) {  // wgmma-256-half-wave
-      rule = 235;
-      return 32;
-    }
-    if (M >= 257 && tiles_128 <= num_sms && K <= 8192) {  // wgmma-one-wave-128
-      rule = 236;
-      return 45;
-    }
-    if (M >= 257 && tiles_256 * 2 <= num_sms) {  // wgmma-two-parts
-      rule = 237;
-      return 32;
-    }
-    if (M >= 257 && tiles_192 <= num_sms) {  // wgmma-one-wave-192
       rule = 238;
       return 31;
     }
-    if (tiles_128x192 <= num_sms) {  // wgmma-one-wave-128x192
+    if (M <= 256 && tiles_256 * 2 <= num_sms) {  // wgmma-256-half-wave
       rule = 239;
+      return 32;
+    }
+    if (M >= 257 && tiles_128 <= num_sms && K <= 8192) {  // wgmma-one-wave-128
+      rule = 240;
+      return 45;
+    }
+    if (M >= 257 && tiles_256 * 2 <= num_sms) {  // wgmma-two-parts
+      rule = 241;
+      return 32;
+    }
+    if (M >= 257 && tiles_192 <= num_sms) {  // wgmma-one-wave-192
+      rule = 242;
+      return 31;
+    }
+    if (tiles_128x192 <= num_sms) {  // wgmma-one-wave-128x192
+      rule = 243;
       return 49;
     }
     if (M >= 257 && M <= 1024 && K <= 2048 && tiles_256 > num_sms) {  // wgmma-short-k
-      rule = 240;
+      rule = 244;
       return 49;
     }
     if (M >= 257 && tiles_192 <= num_sms * 2 && tiles_256 > num_sms) {  // wgmma-two-waves-192
-      rule = 241;
+      rule = 245;
       return 31;
     }
     if (true) {  // wgmma-rest
-      rule = 242;
+      rule = 246;
       return 32;
     }
   }

@@ -295,7 +295,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 227;
+inline constexpr int kRuleCount = 255;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -304,19 +304,21 @@ inline const char* rule_id(int rule) {
       "no-engine",
       "custom",
       "engine-fast-d8x8-pair",
+      "engine-fast-d8-s1",
       "engine-fast-d8-s2",
       "engine-fast-d8-s1-pair",
       "engine-fast-d8-s2-pair",
-      "engine-fast-d8-wide-pair",
       "engine-fast-d16-s1",
       "engine-fast-d16-s2",
       "engine-fast-d16-s1-pair",
-      "engine-fast-d16-s2-pair",
+      "engine-fast-d16-wide-pair",
       "engine-fast-d32-s2",
       "engine-fast-d32-s1-pair",
       "engine-fast-d32-s2-pair",
       "engine-fast-d32-wide-pair",
-      "engine-fast-f16x64-128",
+      "engine-fast-d64-s1",
+      "engine-fast-d64-s2-pair",
+      "engine-fast-d64-wide-deep",
       "engine-fast-f32x64-128-s2",
       "engine-fast-f64x64-128-s2",
       "engine-fast-f64x64-128",
@@ -324,23 +326,29 @@ inline const char* rule_id(int rule) {
       "engine-fast-f128x64-128",
       "engine-fast-f128x128-128-team",
       "engine-fast-f128x128-128",
+      "engine-fast-f192x64-128-s2",
       "engine-fast-f192x128-128",
       "engine-fast-f256x128-128",
       "engine-row-d8x8-pair",
       "engine-row-d8-s1",
       "engine-row-d8-s2",
       "engine-row-d8-s1-pair",
+      "engine-row-d8-s2-pair",
+      "engine-row-d8-wide-pair",
       "engine-row-d16-s1",
       "engine-row-d16-s2",
       "engine-row-d16-s1-pair",
-      "engine-row-d16-s2-pair",
       "engine-row-d16-wide-pair",
       "engine-row-d32-s1",
       "engine-row-d32-s2",
       "engine-row-d32-s1-pair",
       "engine-row-d32-s2-pair",
-      "engine-row-d32-wide-pair",
-      "engine-row-p32x64-128-s2",
+      "engine-row-d64-s1",
+      "engine-row-d64-s2",
+      "engine-row-d64-s2-pair",
+      "engine-row-d64-wide-pair",
+      "engine-row-d64-wide-deep",
+      "engine-row-p16x64-128-s2",
       "engine-row-p32x64-128",
       "engine-row-p64x64-128-s2",
       "engine-row-p64x64-128",
@@ -349,7 +357,8 @@ inline const char* rule_id(int rule) {
       "engine-row-p128x128-128",
       "engine-row-p128x192-128",
       "engine-row-p192x128-128",
-      "engine-block-d8x8-pair",
+      "engine-row-p256x128-128",
+      "engine-block-d8-s1",
       "engine-block-d8-s2",
       "engine-block-d8-s1-pair",
       "engine-block-d8-s2-pair",
@@ -361,8 +370,12 @@ inline const char* rule_id(int rule) {
       "engine-block-d32-s1",
       "engine-block-d32-s2",
       "engine-block-d32-s1-pair",
-      "engine-block-d32-wide-pair",
-      "engine-block-p16x64-128",
+      "engine-block-d32-s2-pair",
+      "engine-block-d64-s1",
+      "engine-block-d64-s2",
+      "engine-block-d64-wide-pair",
+      "engine-block-d64-wide-deep",
+      "engine-block-p16x64-128-s2",
       "engine-block-p32x64-128-s2",
       "engine-block-p32x64-128",
       "engine-block-p64x64-128-s2",
@@ -372,6 +385,7 @@ inline const char* rule_id(int rule) {
       "engine-block-p128x128-128",
       "engine-block-p128x192-128",
       "engine-block-p192x128-128",
+      "engine-block-p256x128-128",
       "tcgen05",
       "decode-one-tile",
       "decode-tiles",
@@ -386,33 +400,41 @@ inline const char* rule_id(int rule) {
       "decode-16-gddr",
       "mma",
       "decode-fast-d8x8-pair",
+      "decode-fast-d8-s1",
       "decode-fast-d8-s2",
       "decode-fast-d8-s1-pair",
       "decode-fast-d8-s2-pair",
-      "decode-fast-d8-wide-pair",
       "decode-fast-d16-s1",
       "decode-fast-d16-s2",
       "decode-fast-d16-s1-pair",
-      "decode-fast-d16-s2-pair",
+      "decode-fast-d16-wide-pair",
       "decode-fast-d32-s2",
       "decode-fast-d32-s1-pair",
       "decode-fast-d32-s2-pair",
       "decode-fast-d32-wide-pair",
+      "decode-fast-d64-s1",
+      "decode-fast-d64-s2-pair",
+      "decode-fast-d64-wide-deep",
       "decode-row-d8x8-pair",
       "decode-row-d8-s1",
       "decode-row-d8-s2",
       "decode-row-d8-s1-pair",
+      "decode-row-d8-s2-pair",
+      "decode-row-d8-wide-pair",
       "decode-row-d16-s1",
       "decode-row-d16-s2",
       "decode-row-d16-s1-pair",
-      "decode-row-d16-s2-pair",
       "decode-row-d16-wide-pair",
       "decode-row-d32-s1",
       "decode-row-d32-s2",
       "decode-row-d32-s1-pair",
       "decode-row-d32-s2-pair",
-      "decode-row-d32-wide-pair",
-      "decode-block-d8x8-pair",
+      "decode-row-d64-s1",
+      "decode-row-d64-s2",
+      "decode-row-d64-s2-pair",
+      "decode-row-d64-wide-pair",
+      "decode-row-d64-wide-deep",
+      "decode-block-d8-s1",
       "decode-block-d8-s2",
       "decode-block-d8-s1-pair",
       "decode-block-d8-s2-pair",
@@ -424,7 +446,11 @@ inline const char* rule_id(int rule) {
       "decode-block-d32-s1",
       "decode-block-d32-s2",
       "decode-block-d32-s1-pair",
-      "decode-block-d32-wide-pair",
+      "decode-block-d32-s2-pair",
+      "decode-block-d64-s1",
+      "decode-block-d64-s2",
+      "decode-block-d64-wide-pair",
+      "decode-block-d64-wide-deep",
       "d8-gddr",
       "d16-gddr",
       "d8-one-row",
@@ -452,7 +478,6 @@ inline const char* rule_id(int rule) {
       "mma-64-rows",
       "mma-256-rows",
       "mma-large",
-      "wgmma-fast-f16x64-128",
       "wgmma-fast-f32x64-128-s2",
       "wgmma-fast-f64x64-128-s2",
       "wgmma-fast-f64x64-128",
@@ -460,9 +485,10 @@ inline const char* rule_id(int rule) {
       "wgmma-fast-f128x64-128",
       "wgmma-fast-f128x128-128-team",
       "wgmma-fast-f128x128-128",
+      "wgmma-fast-f192x64-128-s2",
       "wgmma-fast-f192x128-128",
       "wgmma-fast-f256x128-128",
-      "wgmma-row-p32x64-128-s2",
+      "wgmma-row-p16x64-128-s2",
       "wgmma-row-p32x64-128",
       "wgmma-row-p64x64-128-s2",
       "wgmma-row-p64x64-128",
@@ -471,7 +497,8 @@ inline const char* rule_id(int rule) {
       "wgmma-row-p128x128-128",
       "wgmma-row-p128x192-128",
       "wgmma-row-p192x128-128",
-      "wgmma-block-p16x64-128",
+      "wgmma-row-p256x128-128",
+      "wgmma-block-p16x64-128-s2",
       "wgmma-block-p32x64-128-s2",
       "wgmma-block-p32x64-128",
       "wgmma-block-p64x64-128-s2",
@@ -481,6 +508,7 @@ inline const char* rule_id(int rule) {
       "wgmma-block-p128x128-128",
       "wgmma-block-p128x192-128",
       "wgmma-block-p192x128-128",
+      "wgmma-block-p256x128-128",
       "fast-16-rows-split",
       "fast-16-rows-long",
       "fast-16-rows",
@@ -581,157 +609,182 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
       const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
-      const int64_t cost_fast_d8x8_pair = 3743000 + 394 * cost_steps + 148 * cost_tiles_8x16 * cost_steps + 20580 * cost_rounds_8x16_264 + 13310 * cost_rounds_8x16_264 * cost_steps + 53860 * cost_input + 18480 * cost_output + 6 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_fast_d8x8_pair = 3053000 + 5063 * cost_steps + 153 * cost_tiles_8x16 * cost_steps + 64320 * cost_rounds_8x16_264 + 12650 * cost_rounds_8x16_264 * cost_steps + 56720 * cost_input + 7419 * cost_output + 4 * cost_outside_8x16 * cost_steps;
       const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
-      const int64_t cost_fast_d8_s2 = 3066000 + 11270 * cost_steps + 835 * cost_tiles_8x64 * cost_steps + 2197 * cost_input;
       const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
-      const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
+      const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
       const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
-      const int64_t cost_fast_d8_s1_pair = 2733000 + 48760 * cost_steps + 1799 * cost_tiles_8x64 + 591 * cost_tiles_8x64 * cost_steps + 59560 * cost_rounds_8x64_264 * cost_steps + 360 * cost_output + 5 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_fast_d8_s2_pair = 3880000 + 18200 * cost_steps + 719 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
-      const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
-      const int64_t cost_fast_d8_wide_pair = 2848000 + 63030 * cost_steps + 1342 * cost_tiles_8x128 * cost_steps + 3458 * cost_input + 2948 * cost_output + 9 * cost_outside_8x128 * cost_steps;
+      const int64_t cost_fast_d8_s1 = 2011000 + 48400 * cost_steps + 516 * cost_tiles_8x64 * cost_steps + 814400 * cost_rounds_8x64_132 + 32660 * cost_rounds_8x64_132 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_fast_d8_s2 = 2428000 + 14050 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 813 * cost_input;
+      const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
+      const int64_t cost_fast_d8_s1_pair = 2105000 + 52060 * cost_steps + 1565 * cost_tiles_8x64 + 547 * cost_tiles_8x64 * cost_steps + 53840 * cost_rounds_8x64_264 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_fast_d8_s2_pair = 3388000 + 24250 * cost_steps + 587 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
       const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
       const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
       const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
       const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
-      const int64_t cost_fast_d16_s1 = 2671000 + 50100 * cost_steps + 524 * cost_tiles_16x64 * cost_steps + 365100 * cost_rounds_16x64_132 + 39960 * cost_rounds_16x64_132 * cost_steps + 3847 * cost_input + 982 * cost_output + 2 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_fast_d16_s2 = 2905000 + 14270 * cost_steps + 763 * cost_tiles_16x64 * cost_steps + 2975 * cost_input + 1 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s1 = 2253000 + 45430 * cost_steps + 503 * cost_tiles_16x64 * cost_steps + 689200 * cost_rounds_16x64_132 + 36700 * cost_rounds_16x64_132 * cost_steps + 1396 * cost_input + 61 * cost_output + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s2 = 2475000 + 18020 * cost_steps + 681 * cost_tiles_16x64 * cost_steps + 500 * cost_input;
       const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
-      const int64_t cost_fast_d16_s1_pair = 2824000 + 49400 * cost_steps + 571 * cost_tiles_16x64 * cost_steps + 50220 * cost_rounds_16x64_264 * cost_steps + 4876 * cost_input + 5 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_fast_d16_s2_pair = 3799000 + 22180 * cost_steps + 671 * cost_tiles_16x64 * cost_steps + 1 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s1_pair = 2175000 + 52640 * cost_steps + 594 * cost_tiles_16x64 * cost_steps + 50790 * cost_rounds_16x64_264 * cost_steps + 652 * cost_input + 628 * cost_output + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
+      const int64_t cost_outside_16x128 = M * 15 % 16 * ((N + 127) / 128);
+      const int64_t cost_fast_d16_wide_pair = 2256000 + 64760 * cost_steps + 1307 * cost_tiles_16x128 * cost_steps + 3016 * cost_input + 4 * cost_outside_16x128 * cost_steps;
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
       const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-      const int64_t cost_fast_d32_s2 = 3296000 + 14730 * cost_steps + 635 * cost_tiles_32x64 * cost_steps + 4712 * cost_input + 4 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_fast_d32_s2 = 2873000 + 16390 * cost_steps + 607 * cost_tiles_32x64 * cost_steps + 2763 * cost_input + 421 * cost_output + 4 * cost_outside_32x64 * cost_steps;
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
       const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
-      const int64_t cost_fast_d32_s1_pair = 2787000 + 58640 * cost_steps + 615 * cost_tiles_32x64 * cost_steps + 62710 * cost_rounds_32x64_264 * cost_steps + 1950 * cost_input;
-      const int64_t cost_fast_d32_s2_pair = 3996000 + 22410 * cost_steps + 601 * cost_tiles_32x64 * cost_steps + 2500 * cost_input + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_fast_d32_s1_pair = 2312000 + 54740 * cost_steps + 617 * cost_tiles_32x64 * cost_steps + 52000 * cost_rounds_32x64_264 * cost_steps + 1135 * cost_input + 639 * cost_output;
+      const int64_t cost_fast_d32_s2_pair = 3563000 + 25160 * cost_steps + 609 * cost_tiles_32x64 * cost_steps + 838 * cost_input + 2 * cost_outside_32x64 * cost_steps;
       const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
-      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
-      const int64_t cost_fast_d32_wide_pair = 3100000 + 88570 * cost_steps + 1302 * cost_tiles_32x128 * cost_steps + 4577 * cost_input + 1 * cost_outside_32x128 * cost_steps;
-      const int64_t cost_weight = N * K / 1024;
-      const int64_t cost_fast_f16x64_128 = 2870000 + 62440 * cost_steps + 3475 * cost_tiles_16x64 + 695000 * cost_rounds_16x64_132 + 48180 * cost_rounds_16x64_132 * cost_steps + 104 * cost_weight + 1620 * cost_input + 5 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_rounds_32x64_262 = cost_last_32x64 / 262;
-      const int64_t cost_fast_f32x64_128_s2 = 3588000 + 13920 * cost_steps + 3579 * cost_tiles_32x64 + 168 * cost_tiles_32x64 * cost_steps + 24790 * cost_rounds_32x64_262 * cost_steps + 155 * cost_weight + 2484 * cost_input + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_fast_d32_wide_pair = 2504000 + 74190 * cost_steps + 221 * cost_tiles_32x128 + 1323 * cost_tiles_32x128 * cost_steps + 1205 * cost_input + 358 * cost_output;
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
       const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
+      const int64_t cost_fast_d64_s1 = 2380000 + 60250 * cost_steps + 390 * cost_tiles_64x64 * cost_steps + 2159000 * cost_rounds_64x64_132 + 60300 * cost_rounds_64x64_132 * cost_steps + 5790 * cost_input + 47 * cost_output;
+      const int64_t cost_fast_d64_s2_pair = 3990000 + 32670 * cost_steps + 524 * cost_tiles_64x64 * cost_steps + 2754 * cost_input + 1714 * cost_output;
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
+      const int64_t cost_fast_d64_wide_deep = 3008000 + 54460 * cost_steps + 1229 * cost_tiles_64x128 * cost_steps + 1256000 * cost_rounds_64x128_132 + 50270 * cost_rounds_64x128_132 * cost_steps + 4643 * cost_input + 167 * cost_output;
+      const int64_t cost_late_32x64_264_132 = cost_last_32x64 + 132;
+      const int64_t cost_late_32x64_264_132_wholes = cost_late_32x64_264_132 / 264;
+      const int64_t cost_shares_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_fast_f32x64_128_s2 = 2533000 + 21930 * cost_steps + 3060 * cost_tiles_32x64 + 139 * cost_tiles_32x64 * cost_steps + 4495 * cost_rounds_32x64_264 * cost_steps + 101800 * cost_late_32x64_264_132_wholes + 6394 * cost_shares_32x64_132 * cost_steps + 159 * cost_weight + 1429 * cost_input + 1 * cost_outside_32x64 * cost_steps;
       const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
       const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
-      const int64_t cost_fast_f64x64_128_s2 = 3854000 + 25440 * cost_steps + 5664 * cost_tiles_64x64 + 266 * cost_tiles_64x64 * cost_steps + 27150 * cost_rounds_64x64_132 * cost_steps + 14280 * cost_late_64x64_132_66_wholes * cost_steps + 82 * cost_weight + 525 * cost_input + 252 * cost_output;
-      const int64_t cost_fast_f64x64_128 = 3176000 + 63410 * cost_steps + 2544 * cost_tiles_64x64 + 77 * cost_tiles_64x64 * cost_steps + 67370 * cost_rounds_64x64_132 * cost_steps + 80 * cost_weight + 397 * cost_input + 1212 * cost_output;
+      const int64_t cost_fast_f64x64_128_s2 = 3176000 + 27410 * cost_steps + 826 * cost_tiles_64x64 + 244 * cost_tiles_64x64 * cost_steps + 311200 * cost_rounds_64x64_132 + 25970 * cost_rounds_64x64_132 * cost_steps + 20930 * cost_late_64x64_132_66_wholes * cost_steps + 81 * cost_weight + 232 * cost_input + 85 * cost_output;
+      const int64_t cost_fast_f64x64_128 = 2270000 + 75200 * cost_steps + 3032 * cost_tiles_64x64 + 57 * cost_tiles_64x64 * cost_steps + 75570 * cost_rounds_64x64_132 * cost_steps + 74 * cost_weight + 70 * cost_input;
       const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
       const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
       const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
       const int64_t cost_late_128x64_132_66 = cost_last_128x64 + 66;
       const int64_t cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 / 132;
-      const int64_t cost_fast_f128x64_128_s2 = 4413000 + 26870 * cost_steps + 383 * cost_tiles_128x64 * cost_steps + 695400 * cost_rounds_128x64_132 + 32060 * cost_rounds_128x64_132 * cost_steps + 15450 * cost_late_128x64_132_66_wholes * cost_steps + 83 * cost_weight + 413 * cost_input + 209 * cost_output;
-      const int64_t cost_fast_f128x64_128 = 3494000 + 70540 * cost_steps + 1601 * cost_tiles_128x64 + 137 * cost_tiles_128x64 * cost_steps + 232700 * cost_rounds_128x64_132 + 80680 * cost_rounds_128x64_132 * cost_steps + 89 * cost_weight + 378 * cost_input + 370 * cost_output;
+      const int64_t cost_fast_f128x64_128_s2 = 3588000 + 34030 * cost_steps + 347 * cost_tiles_128x64 * cost_steps + 380300 * cost_rounds_128x64_132 + 37900 * cost_rounds_128x64_132 * cost_steps + 21120 * cost_late_128x64_132_66_wholes * cost_steps + 64 * cost_weight + 98 * cost_input + 151 * cost_output;
+      const int64_t cost_fast_f128x64_128 = 2782000 + 76280 * cost_steps + 154 * cost_tiles_128x64 * cost_steps + 211600 * cost_rounds_128x64_132 + 87360 * cost_rounds_128x64_132 * cost_steps + 69 * cost_weight + 121 * cost_input + 272 * cost_output;
       const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
       const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
       const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
-      const int64_t cost_fast_f128x128_128_team = 4203000 + 105000 * cost_steps + 179 * cost_tiles_128x128 * cost_steps + 977100 * cost_rounds_128x128_132 + 135800 * cost_rounds_128x128_132 * cost_steps + 120 * cost_weight + 344 * cost_input + 131 * cost_output;
-      const int64_t cost_fast_f128x128_128 = 4778000 + 104800 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 132100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 270 * cost_input + 38 * cost_output;
+      const int64_t cost_fast_f128x128_128_team = 3081000 + 114500 * cost_steps + 230 * cost_tiles_128x128 * cost_steps + 983200 * cost_rounds_128x128_132 + 131100 * cost_rounds_128x128_132 * cost_steps + 94 * cost_weight + 216 * cost_input + 60 * cost_output;
+      const int64_t cost_fast_f128x128_128 = 3496000 + 113200 * cost_steps + 265 * cost_tiles_128x128 * cost_steps + 120300 * cost_rounds_128x128_132 * cost_steps + 98 * cost_weight + 210 * cost_input + 75 * cost_output;
+      const int64_t cost_tiles_192x64 = ((M + 191) / 192) * ((N + 63) / 64);
+      const int64_t cost_last_192x64 = cost_tiles_192x64 + -1;
+      const int64_t cost_rounds_192x64_132 = cost_last_192x64 / 132;
+      const int64_t cost_late_192x64_132_66 = cost_last_192x64 + 66;
+      const int64_t cost_late_192x64_132_66_wholes = cost_late_192x64_132_66 / 132;
+      const int64_t cost_fast_f192x64_128_s2 = 4450000 + 40260 * cost_steps + 372 * cost_tiles_192x64 * cost_steps + 1218000 * cost_rounds_192x64_132 + 60930 * cost_rounds_192x64_132 * cost_steps + 20880 * cost_late_192x64_132_66_wholes * cost_steps + 85 * cost_weight + 285 * cost_input;
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-      const int64_t cost_fast_f192x128_128 = 5555000 + 191400 * cost_steps + 165 * cost_tiles_192x128 * cost_steps + 855400 * cost_rounds_192x128_132 + 211400 * cost_rounds_192x128_132 * cost_steps + 93 * cost_weight + 296 * cost_input;
+      const int64_t cost_fast_f192x128_128 = 4845000 + 179400 * cost_steps + 269 * cost_tiles_192x128 * cost_steps + 189400 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 227 * cost_input + 189 * cost_output;
       const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
       const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
       const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
-      const int64_t cost_fast_f256x128_128 = 4221000 + 260100 * cost_steps + 144 * cost_tiles_256x128 * cost_steps + 199600 * cost_rounds_256x128_132 + 291500 * cost_rounds_256x128_132 * cost_steps + 82 * cost_weight + 278 * cost_input + 482 * cost_output;
-      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_fast_d8x8_pair <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d8x8_pair <= cost_fast_f16x64_128 && cost_fast_d8x8_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f64x64_128 && cost_fast_d8x8_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f128x64_128 && cost_fast_d8x8_pair <= cost_fast_f128x128_128_team && cost_fast_d8x8_pair <= cost_fast_f128x128_128 && cost_fast_d8x8_pair <= cost_fast_f192x128_128 && cost_fast_d8x8_pair <= cost_fast_f256x128_128) {  // engine-fast-d8x8-pair
+      const int64_t cost_fast_f256x128_128 = 3496000 + 257300 * cost_steps + 192 * cost_tiles_256x128 * cost_steps + 572500 * cost_rounds_256x128_132 + 275600 * cost_rounds_256x128_132 * cost_steps + 79 * cost_weight + 135 * cost_input + 385 * cost_output;
+      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_fast_d8x8_pair <= cost_fast_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d8x8_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f64x64_128 && cost_fast_d8x8_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f128x64_128 && cost_fast_d8x8_pair <= cost_fast_f128x128_128_team && cost_fast_d8x8_pair <= cost_fast_f128x128_128 && cost_fast_d8x8_pair <= cost_fast_f192x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f192x128_128 && cost_fast_d8x8_pair <= cost_fast_f256x128_128) {  // engine-fast-d8x8-pair
         rule = 4;
         return 0;
       }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d8_s2 <= cost_fast_f16x64_128 && cost_fast_d8_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f64x64_128 && cost_fast_d8_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f128x64_128 && cost_fast_d8_s2 <= cost_fast_f128x128_128_team && cost_fast_d8_s2 <= cost_fast_f128x128_128 && cost_fast_d8_s2 <= cost_fast_f192x128_128 && cost_fast_d8_s2 <= cost_fast_f256x128_128) {  // engine-fast-d8-s2
+      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1 <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s1 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d8_s1 <= cost_fast_f32x64_128_s2 && cost_fast_d8_s1 <= cost_fast_f64x64_128_s2 && cost_fast_d8_s1 <= cost_fast_f64x64_128 && cost_fast_d8_s1 <= cost_fast_f128x64_128_s2 && cost_fast_d8_s1 <= cost_fast_f128x64_128 && cost_fast_d8_s1 <= cost_fast_f128x128_128_team && cost_fast_d8_s1 <= cost_fast_f128x128_128 && cost_fast_d8_s1 <= cost_fast_f192x64_128_s2 && cost_fast_d8_s1 <= cost_fast_f192x128_128 && cost_fast_d8_s1 <= cost_fast_f256x128_128) {  // engine-fast-d8-s1
         rule = 5;
         return 0;
       }
-      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d8_s1_pair <= cost_fast_f16x64_128 && cost_fast_d8_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f64x64_128 && cost_fast_d8_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f128x64_128 && cost_fast_d8_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d8_s1_pair <= cost_fast_f128x128_128 && cost_fast_d8_s1_pair <= cost_fast_f192x128_128 && cost_fast_d8_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-s1-pair
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d8_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f64x64_128 && cost_fast_d8_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f128x64_128 && cost_fast_d8_s2 <= cost_fast_f128x128_128_team && cost_fast_d8_s2 <= cost_fast_f128x128_128 && cost_fast_d8_s2 <= cost_fast_f192x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f192x128_128 && cost_fast_d8_s2 <= cost_fast_f256x128_128) {  // engine-fast-d8-s2
         rule = 6;
         return 0;
       }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d8_s2_pair <= cost_fast_f16x64_128 && cost_fast_d8_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f64x64_128 && cost_fast_d8_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f128x64_128 && cost_fast_d8_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d8_s2_pair <= cost_fast_f128x128_128 && cost_fast_d8_s2_pair <= cost_fast_f192x128_128 && cost_fast_d8_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-s2-pair
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d8_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f64x64_128 && cost_fast_d8_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f128x64_128 && cost_fast_d8_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d8_s1_pair <= cost_fast_f128x128_128 && cost_fast_d8_s1_pair <= cost_fast_f192x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f192x128_128 && cost_fast_d8_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-s1-pair
         rule = 7;
         return 0;
       }
-      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_wide_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d8_wide_pair <= cost_fast_f16x64_128 && cost_fast_d8_wide_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_wide_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_wide_pair <= cost_fast_f64x64_128 && cost_fast_d8_wide_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_wide_pair <= cost_fast_f128x64_128 && cost_fast_d8_wide_pair <= cost_fast_f128x128_128_team && cost_fast_d8_wide_pair <= cost_fast_f128x128_128 && cost_fast_d8_wide_pair <= cost_fast_f192x128_128 && cost_fast_d8_wide_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-wide-pair
+      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d8_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f64x64_128 && cost_fast_d8_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f128x64_128 && cost_fast_d8_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d8_s2_pair <= cost_fast_f128x128_128 && cost_fast_d8_s2_pair <= cost_fast_f192x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f192x128_128 && cost_fast_d8_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-s2-pair
         rule = 8;
         return 0;
       }
-      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d16_s1 <= cost_fast_f16x64_128 && cost_fast_d16_s1 <= cost_fast_f32x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f64x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f64x64_128 && cost_fast_d16_s1 <= cost_fast_f128x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f128x64_128 && cost_fast_d16_s1 <= cost_fast_f128x128_128_team && cost_fast_d16_s1 <= cost_fast_f128x128_128 && cost_fast_d16_s1 <= cost_fast_f192x128_128 && cost_fast_d16_s1 <= cost_fast_f256x128_128) {  // engine-fast-d16-s1
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d16_s1 <= cost_fast_f32x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f64x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f64x64_128 && cost_fast_d16_s1 <= cost_fast_f128x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f128x64_128 && cost_fast_d16_s1 <= cost_fast_f128x128_128_team && cost_fast_d16_s1 <= cost_fast_f128x128_128 && cost_fast_d16_s1 <= cost_fast_f192x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f192x128_128 && cost_fast_d16_s1 <= cost_fast_f256x128_128) {  // engine-fast-d16-s1
         rule = 9;
         return 0;
       }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d16_s2 <= cost_fast_f16x64_128 && cost_fast_d16_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f64x64_128 && cost_fast_d16_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f128x64_128 && cost_fast_d16_s2 <= cost_fast_f128x128_128_team && cost_fast_d16_s2 <= cost_fast_f128x128_128 && cost_fast_d16_s2 <= cost_fast_f192x128_128 && cost_fast_d16_s2 <= cost_fast_f256x128_128) {  // engine-fast-d16-s2
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d16_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f64x64_128 && cost_fast_d16_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f128x64_128 && cost_fast_d16_s2 <= cost_fast_f128x128_128_team && cost_fast_d16_s2 <= cost_fast_f128x128_128 && cost_fast_d16_s2 <= cost_fast_f192x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f192x128_128 && cost_fast_d16_s2 <= cost_fast_f256x128_128) {  // engine-fast-d16-s2
         rule = 10;
         return 0;
       }
-      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d16_s1_pair <= cost_fast_f16x64_128 && cost_fast_d16_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f64x64_128 && cost_fast_d16_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f128x64_128 && cost_fast_d16_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d16_s1_pair <= cost_fast_f128x128_128 && cost_fast_d16_s1_pair <= cost_fast_f192x128_128 && cost_fast_d16_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d16-s1-pair
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d16_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f64x64_128 && cost_fast_d16_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f128x64_128 && cost_fast_d16_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d16_s1_pair <= cost_fast_f128x128_128 && cost_fast_d16_s1_pair <= cost_fast_f192x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f192x128_128 && cost_fast_d16_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d16-s1-pair
         rule = 11;
         return 0;
       }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d16_s2_pair <= cost_fast_f16x64_128 && cost_fast_d16_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f64x64_128 && cost_fast_d16_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f128x64_128 && cost_fast_d16_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d16_s2_pair <= cost_fast_f128x128_128 && cost_fast_d16_s2_pair <= cost_fast_f192x128_128 && cost_fast_d16_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d16-s2-pair
+      if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_wide_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d16_wide_pair <= cost_fast_f32x64_128_s2 && cost_fast_d16_wide_pair <= cost_fast_f64x64_128_s2 && cost_fast_d16_wide_pair <= cost_fast_f64x64_128 && cost_fast_d16_wide_pair <= cost_fast_f128x64_128_s2 && cost_fast_d16_wide_pair <= cost_fast_f128x64_128 && cost_fast_d16_wide_pair <= cost_fast_f128x128_128_team && cost_fast_d16_wide_pair <= cost_fast_f128x128_128 && cost_fast_d16_wide_pair <= cost_fast_f192x64_128_s2 && cost_fast_d16_wide_pair <= cost_fast_f192x128_128 && cost_fast_d16_wide_pair <= cost_fast_f256x128_128) {  // engine-fast-d16-wide-pair
         rule = 12;
         return 0;
       }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d32_s2 <= cost_fast_f16x64_128 && cost_fast_d32_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f64x64_128 && cost_fast_d32_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f128x64_128 && cost_fast_d32_s2 <= cost_fast_f128x128_128_team && cost_fast_d32_s2 <= cost_fast_f128x128_128 && cost_fast_d32_s2 <= cost_fast_f192x128_128 && cost_fast_d32_s2 <= cost_fast_f256x128_128) {  // engine-fast-d32-s2
+      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d32_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f64x64_128 && cost_fast_d32_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f128x64_128 && cost_fast_d32_s2 <= cost_fast_f128x128_128_team && cost_fast_d32_s2 <= cost_fast_f128x128_128 && cost_fast_d32_s2 <= cost_fast_f192x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f192x128_128 && cost_fast_d32_s2 <= cost_fast_f256x128_128) {  // engine-fast-d32-s2
         rule = 13;
         return 0;
       }
-      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d32_s1_pair <= cost_fast_f16x64_128 && cost_fast_d32_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f64x64_128 && cost_fast_d32_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f128x64_128 && cost_fast_d32_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d32_s1_pair <= cost_fast_f128x128_128 && cost_fast_d32_s1_pair <= cost_fast_f192x128_128 && cost_fast_d32_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-s1-pair
+      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d32_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f64x64_128 && cost_fast_d32_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f128x64_128 && cost_fast_d32_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d32_s1_pair <= cost_fast_f128x128_128 && cost_fast_d32_s1_pair <= cost_fast_f192x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f192x128_128 && cost_fast_d32_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-s1-pair
         rule = 14;
         return 0;
       }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_fast_d32_s2_pair <= cost_fast_f16x64_128 && cost_fast_d32_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f64x64_128 && cost_fast_d32_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f128x64_128 && cost_fast_d32_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d32_s2_pair <= cost_fast_f128x128_128 && cost_fast_d32_s2_pair <= cost_fast_f192x128_128 && cost_fast_d32_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-s2-pair
+      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s2_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d32_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f64x64_128 && cost_fast_d32_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f128x64_128 && cost_fast_d32_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d32_s2_pair <= cost_fast_f128x128_128 && cost_fast_d32_s2_pair <= cost_fast_f192x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f192x128_128 && cost_fast_d32_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-s2-pair
         rule = 15;
         return 0;
       }
-      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && cost_fast_d32_wide_pair <= cost_fast_f16x64_128 && cost_fast_d32_wide_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f64x64_128 && cost_fast_d32_wide_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f128x64_128 && cost_fast_d32_wide_pair <= cost_fast_f128x128_128_team && cost_fast_d32_wide_pair <= cost_fast_f128x128_128 && cost_fast_d32_wide_pair <= cost_fast_f192x128_128 && cost_fast_d32_wide_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-wide-pair
+      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_wide_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_wide_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_wide_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d32_wide_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f64x64_128 && cost_fast_d32_wide_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f128x64_128 && cost_fast_d32_wide_pair <= cost_fast_f128x128_128_team && cost_fast_d32_wide_pair <= cost_fast_f128x128_128 && cost_fast_d32_wide_pair <= cost_fast_f192x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f192x128_128 && cost_fast_d32_wide_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-wide-pair
         rule = 16;
         return 0;
       }
-      if (cost_fast_f16x64_128 <= cost_fast_f32x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f128x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x128_128_team && cost_fast_f16x64_128 <= cost_fast_f128x128_128 && cost_fast_f16x64_128 <= cost_fast_f192x128_128 && cost_fast_f16x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f16x64-128
+      if (M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && (cost_fast_d64_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d64_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d64_s1 <= cost_fast_f32x64_128_s2 && cost_fast_d64_s1 <= cost_fast_f64x64_128_s2 && cost_fast_d64_s1 <= cost_fast_f64x64_128 && cost_fast_d64_s1 <= cost_fast_f128x64_128_s2 && cost_fast_d64_s1 <= cost_fast_f128x64_128 && cost_fast_d64_s1 <= cost_fast_f128x128_128_team && cost_fast_d64_s1 <= cost_fast_f128x128_128 && cost_fast_d64_s1 <= cost_fast_f192x64_128_s2 && cost_fast_d64_s1 <= cost_fast_f192x128_128 && cost_fast_d64_s1 <= cost_fast_f256x128_128) {  // engine-fast-d64-s1
         rule = 17;
-        return 2;
+        return 0;
       }
-      if (cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f32x64-128-s2
+      if (M <= 64 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 264 <= 24576 && (cost_fast_d64_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d64_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d64_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d64_s2_pair <= cost_fast_f64x64_128 && cost_fast_d64_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d64_s2_pair <= cost_fast_f128x64_128 && cost_fast_d64_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d64_s2_pair <= cost_fast_f128x128_128 && cost_fast_d64_s2_pair <= cost_fast_f192x64_128_s2 && cost_fast_d64_s2_pair <= cost_fast_f192x128_128 && cost_fast_d64_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d64-s2-pair
         rule = 18;
-        return 2;
+        return 0;
       }
-      if (cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f64x64-128-s2
+      if (M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960 && cost_fast_d64_wide_deep <= cost_fast_f32x64_128_s2 && cost_fast_d64_wide_deep <= cost_fast_f64x64_128_s2 && cost_fast_d64_wide_deep <= cost_fast_f64x64_128 && cost_fast_d64_wide_deep <= cost_fast_f128x64_128_s2 && cost_fast_d64_wide_deep <= cost_fast_f128x64_128 && cost_fast_d64_wide_deep <= cost_fast_f128x128_128_team && cost_fast_d64_wide_deep <= cost_fast_f128x128_128 && cost_fast_d64_wide_deep <= cost_fast_f192x64_128_s2 && cost_fast_d64_wide_deep <= cost_fast_f192x128_128 && cost_fast_d64_wide_deep <= cost_fast_f256x128_128) {  // engine-fast-d64-wide-deep
         rule = 19;
-        return 2;
+        return 0;
       }
-      if (cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f64x64-128
+      if (cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f32x64-128-s2
         rule = 20;
         return 2;
       }
-      if (cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f128x64-128-s2
+      if (cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f64x64-128-s2
         rule = 21;
         return 2;
       }
-      if (cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x64-128
+      if (cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f64x64-128
         rule = 22;
         return 2;
       }
-      if (cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // engine-fast-f128x128-128-team
+      if (cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f128x64-128-s2
         rule = 23;
         return 2;
       }
-      if (cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x128-128
+      if (cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x64-128
         rule = 24;
         return 2;
       }
-      if (cost_fast_f192x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f192x128-128
+      if (cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x64_128_s2 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // engine-fast-f128x128-128-team
         rule = 25;
         return 2;
       }
-      if (true) {  // engine-fast-f256x128-128
+      if (cost_fast_f128x128_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x128-128
         rule = 26;
+        return 2;
+      }
+      if (cost_fast_f192x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f192x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f192x64-128-s2
+        rule = 27;
+        return 2;
+      }
+      if (cost_fast_f192x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f192x128-128
+        rule = 28;
+        return 2;
+      }
+      if (true) {  // engine-fast-f256x128-128
+        rule = 29;
         return 2;
       }
     }
@@ -745,23 +798,25 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
       const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
       const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
+      const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
       const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
-      const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
       const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
       const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
       const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
       const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
       const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
+      const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
       const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
       const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
-      const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
-      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
-      const int64_t cost_weight = N * K / 1024;
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
       const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
+      const int64_t cost_weight = N * K / 1024;
       const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
       const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
       const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
@@ -773,151 +828,176 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-      const int64_t cost_row_d8x8_pair = 3229000 + 15770 * cost_steps + 141 * cost_tiles_8x16 * cost_steps + 21290 * cost_rounds_8x16_264 * cost_steps + 37210 * cost_input + 19070 * cost_output + 3 * cost_outside_8x16 * cost_steps;
-      const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
-      const int64_t cost_row_d8_s1 = 2214000 + 57910 * cost_steps + 574 * cost_tiles_8x64 * cost_steps + 155000 * cost_rounds_8x64_132 + 43750 * cost_rounds_8x64_132 * cost_steps + 3924 * cost_input + 2433 * cost_output + 3 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_row_d8_s2 = 2756000 + 20850 * cost_steps + 785 * cost_tiles_8x64 * cost_steps;
-      const int64_t cost_row_d8_s1_pair = 2160000 + 60800 * cost_steps + 6037 * cost_tiles_8x64 + 517 * cost_tiles_8x64 * cost_steps + 14320000 * cost_rounds_8x64_264 + 4339 * cost_output + 5 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_row_d16_s1 = 1920000 + 65700 * cost_steps + 8801 * cost_tiles_16x64 + 393 * cost_tiles_16x64 * cost_steps + 57370 * cost_rounds_16x64_132 * cost_steps + 3364 * cost_input + 2 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_row_d16_s2 = 2439000 + 25770 * cost_steps + 684 * cost_tiles_16x64 * cost_steps + 1322 * cost_input + 9931 * cost_output;
-      const int64_t cost_row_d16_s1_pair = 2051000 + 67800 * cost_steps + 6475 * cost_tiles_16x64 + 466 * cost_tiles_16x64 * cost_steps + 15060000 * cost_rounds_16x64_264 + 2985 * cost_input + 468 * cost_output + 5 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_row_d16_s2_pair = 3525000 + 26510 * cost_steps + 689 * cost_tiles_16x64 * cost_steps + 2397 * cost_input + 1 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
-      const int64_t cost_outside_16x128 = M * 15 % 16 * ((N + 127) / 128);
-      const int64_t cost_row_d16_wide_pair = 2561000 + 71800 * cost_steps + 1435 * cost_tiles_16x128 * cost_steps + 6514 * cost_input + 2 * cost_outside_16x128 * cost_steps;
+      const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
+      const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
+      const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
+      const int64_t cost_row_d8x8_pair = 2961000 + 6814 * cost_steps + 151 * cost_tiles_8x16 * cost_steps + 16790 * cost_rounds_8x16_264 * cost_steps + 54790 * cost_input + 5114 * cost_output + 2 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_row_d8_s1 = 1821000 + 49860 * cost_steps + 534 * cost_tiles_8x64 * cost_steps + 755000 * cost_rounds_8x64_132 + 31610 * cost_rounds_8x64_132 * cost_steps + 307 * cost_input;
+      const int64_t cost_row_d8_s2 = 2155000 + 18180 * cost_steps + 681 * cost_tiles_8x64 * cost_steps + 716 * cost_input;
+      const int64_t cost_row_d8_s1_pair = 1933000 + 52470 * cost_steps + 2219 * cost_tiles_8x64 + 547 * cost_tiles_8x64 * cost_steps + 51980 * cost_rounds_8x64_264 * cost_steps;
+      const int64_t cost_row_d8_s2_pair = 3226000 + 23920 * cost_steps + 612 * cost_tiles_8x64 * cost_steps;
+      const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
+      const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
+      const int64_t cost_row_d8_wide_pair = 2162000 + 56160 * cost_steps + 314 * cost_tiles_8x128 + 1345 * cost_tiles_8x128 * cost_steps + 4221 * cost_input + 234 * cost_output + 2 * cost_outside_8x128 * cost_steps;
+      const int64_t cost_row_d16_s1 = 2089000 + 43770 * cost_steps + 563 * cost_tiles_16x64 * cost_steps + 762600 * cost_rounds_16x64_132 + 31220 * cost_rounds_16x64_132 * cost_steps + 1544 * cost_input;
+      const int64_t cost_row_d16_s2 = 2292000 + 19690 * cost_steps + 651 * cost_tiles_16x64 * cost_steps + 1013 * cost_input;
+      const int64_t cost_row_d16_s1_pair = 1974000 + 53020 * cost_steps + 627 * cost_tiles_16x64 * cost_steps + 47810 * cost_rounds_16x64_264 * cost_steps + 423 * cost_input + 787 * cost_output;
+      const int64_t cost_row_d16_wide_pair = 2165000 + 63010 * cost_steps + 1364 * cost_tiles_16x128 * cost_steps + 3069 * cost_input;
       const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
-      const int64_t cost_row_d32_s1 = 2102000 + 70430 * cost_steps + 7978 * cost_tiles_32x64 + 278 * cost_tiles_32x64 * cost_steps + 69720 * cost_rounds_32x64_132 * cost_steps + 1493 * cost_input + 3792 * cost_output + 3 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_row_d32_s2 = 2729000 + 25160 * cost_steps + 272 * cost_tiles_32x64 + 583 * cost_tiles_32x64 * cost_steps + 4175 * cost_input + 3608 * cost_output + 4 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_row_d32_s1_pair = 2272000 + 70860 * cost_steps + 4095 * cost_tiles_32x64 + 456 * cost_tiles_32x64 * cost_steps + 13800000 * cost_rounds_32x64_264 + 343 * cost_input + 4377 * cost_output + 4 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_row_d32_s2_pair = 3676000 + 30430 * cost_steps + 658 * cost_tiles_32x64 * cost_steps + 1388 * cost_input + 1 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_row_d32_wide_pair = 2892000 + 87630 * cost_steps + 1404 * cost_tiles_32x128 * cost_steps + 6903 * cost_input + 2 * cost_outside_32x128 * cost_steps;
-      const int64_t cost_rounds_32x64_130 = cost_last_32x64 / 130;
-      const int64_t cost_shares_32x64_65 = cost_last_32x64 / 65;
-      const int64_t cost_row_p32x64_128_s2 = 2889000 + 38920 * cost_steps + 12180 * cost_tiles_32x64 + 228 * cost_tiles_32x64 * cost_steps + 3956 * cost_rounds_32x64_130 * cost_steps + 18930 * cost_shares_32x64_65 * cost_steps + 75 * cost_weight + 628 * cost_input + 1 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_row_p32x64_128 = 2451000 + 86700 * cost_steps + 8150 * cost_tiles_32x64 + 82 * cost_tiles_32x64 * cost_steps + 69710 * cost_rounds_32x64_132 * cost_steps + 61 * cost_weight;
-      const int64_t cost_row_p64x64_128_s2 = 3756000 + 49270 * cost_steps + 4675 * cost_tiles_64x64 + 302 * cost_tiles_64x64 * cost_steps + 574400 * cost_rounds_64x64_132 + 39570 * cost_rounds_64x64_132 * cost_steps + 28840 * cost_late_64x64_132_66_wholes * cost_steps + 31 * cost_weight;
+      const int64_t cost_row_d32_s1 = 2197000 + 50720 * cost_steps + 520 * cost_tiles_32x64 * cost_steps + 1021000 * cost_rounds_32x64_132 + 34340 * cost_rounds_32x64_132 * cost_steps + 690 * cost_input + 1124 * cost_output;
+      const int64_t cost_row_d32_s2 = 2631000 + 19460 * cost_steps + 571 * cost_tiles_32x64 * cost_steps + 2643 * cost_input + 903 * cost_output + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_row_d32_s1_pair = 2085000 + 55620 * cost_steps + 630 * cost_tiles_32x64 * cost_steps + 48940 * cost_rounds_32x64_264 * cost_steps + 2428 * cost_input + 978 * cost_output;
+      const int64_t cost_row_d32_s2_pair = 3300000 + 26200 * cost_steps + 667 * cost_tiles_32x64 * cost_steps + 1645 * cost_input;
+      const int64_t cost_row_d64_s1 = 2490000 + 65490 * cost_steps + 408 * cost_tiles_64x64 * cost_steps + 1954000 * cost_rounds_64x64_132 + 61910 * cost_rounds_64x64_132 * cost_steps + 2467 * cost_input;
       const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
-      const int64_t cost_row_p64x64_128 = 2618000 + 95170 * cost_steps + 972 * cost_tiles_64x64 + 131 * cost_tiles_64x64 * cost_steps + 94610 * cost_rounds_64x64_132 * cost_steps + 35 * cost_weight + 390 * cost_input + 1616 * cost_output + 1 * cost_outside_64x64 * cost_steps;
-      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
-      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
-      const int64_t cost_rounds_64x128_130 = cost_last_64x128 / 130;
-      const int64_t cost_late_64x128_130_65 = cost_last_64x128 + 65;
-      const int64_t cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 / 130;
-      const int64_t cost_row_p64x128_128_s2 = 4467000 + 47850 * cost_steps + 241 * cost_tiles_64x128 * cost_steps + 1024000 * cost_rounds_64x128_130 + 54680 * cost_rounds_64x128_130 * cost_steps + 36470 * cost_late_64x128_130_65_wholes * cost_steps + 130 * cost_weight + 816 * cost_input + 346 * cost_output;
-      const int64_t cost_row_p128x64_128 = 3410000 + 105000 * cost_steps + 103 * cost_tiles_128x64 * cost_steps + 736300 * cost_rounds_128x64_132 + 114400 * cost_rounds_128x64_132 * cost_steps + 98 * cost_weight + 306 * cost_input + 644 * cost_output;
-      const int64_t cost_row_p128x128_128 = 4234000 + 142500 * cost_steps + 166 * cost_tiles_128x128 * cost_steps + 998200 * cost_rounds_128x128_132 + 173300 * cost_rounds_128x128_132 * cost_steps + 114 * cost_weight + 208 * cost_input + 317 * cost_output;
+      const int64_t cost_row_d64_s2 = 3212000 + 20850 * cost_steps + 397 * cost_tiles_64x64 * cost_steps + 4644 * cost_input + 662 * cost_output + 5 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_row_d64_s2_pair = 3487000 + 36670 * cost_steps + 423 * cost_tiles_64x64 * cost_steps + 4518 * cost_input + 2348 * cost_output + 3 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
+      const int64_t cost_row_d64_wide_pair = 3021000 + 88640 * cost_steps + 1275 * cost_tiles_64x128 * cost_steps + 6711 * cost_input + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_row_d64_wide_deep = 3012000 + 58550 * cost_steps + 1250 * cost_tiles_64x128 * cost_steps + 541700 * cost_rounds_64x128_132 + 62150 * cost_rounds_64x128_132 * cost_steps + 3285 * cost_input;
+      const int64_t cost_late_16x64_264_132 = cost_last_16x64 + 132;
+      const int64_t cost_late_16x64_264_132_wholes = cost_late_16x64_264_132 / 264;
+      const int64_t cost_row_p16x64_128_s2 = 2520000 + 24280 * cost_steps + 5371 * cost_tiles_16x64 + 96 * cost_tiles_16x64 * cost_steps + 7322 * cost_rounds_16x64_264 * cost_steps + 10900 * cost_late_16x64_264_132_wholes * cost_steps + 166 * cost_weight + 2242 * cost_input + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_row_p32x64_128 = 2167000 + 86210 * cost_steps + 3976 * cost_tiles_32x64 + 29 * cost_tiles_32x64 * cost_steps + 116600 * cost_rounds_32x64_132 + 74660 * cost_rounds_32x64_132 * cost_steps + 69 * cost_weight + 159 * cost_input;
+      const int64_t cost_row_p64x64_128_s2 = 3092000 + 45980 * cost_steps + 6566 * cost_tiles_64x64 + 318 * cost_tiles_64x64 * cost_steps + 35220 * cost_rounds_64x64_132 * cost_steps + 27370 * cost_late_64x64_132_66_wholes * cost_steps + 29 * cost_weight + 45 * cost_input;
+      const int64_t cost_row_p64x64_128 = 2291000 + 109700 * cost_steps + 3648 * cost_tiles_64x64 + 69 * cost_tiles_64x64 * cost_steps + 104600 * cost_rounds_64x64_132 * cost_steps + 23 * cost_weight + 11 * cost_input;
+      const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
+      const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
+      const int64_t cost_row_p64x128_128_s2 = 3542000 + 51890 * cost_steps + 215 * cost_tiles_64x128 * cost_steps + 204800 * cost_rounds_64x128_132 + 56980 * cost_rounds_64x128_132 * cost_steps + 37810 * cost_late_64x128_132_66_wholes * cost_steps + 119 * cost_weight + 602 * cost_input + 810 * cost_output;
+      const int64_t cost_row_p128x64_128 = 3483000 + 107600 * cost_steps + 118 * cost_tiles_128x64 * cost_steps + 990400 * cost_rounds_128x64_132 + 115700 * cost_rounds_128x64_132 * cost_steps + 62 * cost_weight + 98 * cost_input + 100 * cost_output;
+      const int64_t cost_row_p128x128_128 = 3776000 + 149900 * cost_steps + 165 * cost_tiles_128x128 * cost_steps + 1131000 * cost_rounds_128x128_132 + 171600 * cost_rounds_128x128_132 * cost_steps + 94 * cost_weight + 219 * cost_input + 187 * cost_output;
       const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
       const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
       const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
-      const int64_t cost_row_p128x192_128 = 4945000 + 253900 * cost_steps + 287 * cost_tiles_128x192 * cost_steps + 2930000 * cost_rounds_128x192_132 + 263500 * cost_rounds_128x192_132 * cost_steps + 92 * cost_weight + 172 * cost_input + 78 * cost_output;
-      const int64_t cost_row_p192x128_128 = 4969000 + 230300 * cost_steps + 363 * cost_tiles_192x128 * cost_steps + 1372000 * cost_rounds_192x128_132 + 245100 * cost_rounds_192x128_132 * cost_steps + 70 * cost_weight + 174 * cost_input + 314 * cost_output;
-      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_row_d8x8_pair <= cost_row_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d8x8_pair <= cost_row_p32x64_128_s2 && cost_row_d8x8_pair <= cost_row_p32x64_128 && cost_row_d8x8_pair <= cost_row_p64x64_128_s2 && cost_row_d8x8_pair <= cost_row_p64x64_128 && cost_row_d8x8_pair <= cost_row_p64x128_128_s2 && cost_row_d8x8_pair <= cost_row_p128x64_128 && cost_row_d8x8_pair <= cost_row_p128x128_128 && cost_row_d8x8_pair <= cost_row_p128x192_128 && cost_row_d8x8_pair <= cost_row_p192x128_128) {  // engine-row-d8x8-pair
-        rule = 27;
-        return 0;
-      }
-      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1 <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d8_s1 <= cost_row_p32x64_128_s2 && cost_row_d8_s1 <= cost_row_p32x64_128 && cost_row_d8_s1 <= cost_row_p64x64_128_s2 && cost_row_d8_s1 <= cost_row_p64x64_128 && cost_row_d8_s1 <= cost_row_p64x128_128_s2 && cost_row_d8_s1 <= cost_row_p128x64_128 && cost_row_d8_s1 <= cost_row_p128x128_128 && cost_row_d8_s1 <= cost_row_p128x192_128 && cost_row_d8_s1 <= cost_row_p192x128_128) {  // engine-row-d8-s1
-        rule = 28;
-        return 0;
-      }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d8_s2 <= cost_row_p32x64_128_s2 && cost_row_d8_s2 <= cost_row_p32x64_128 && cost_row_d8_s2 <= cost_row_p64x64_128_s2 && cost_row_d8_s2 <= cost_row_p64x64_128 && cost_row_d8_s2 <= cost_row_p64x128_128_s2 && cost_row_d8_s2 <= cost_row_p128x64_128 && cost_row_d8_s2 <= cost_row_p128x128_128 && cost_row_d8_s2 <= cost_row_p128x192_128 && cost_row_d8_s2 <= cost_row_p192x128_128) {  // engine-row-d8-s2
-        rule = 29;
-        return 0;
-      }
-      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d8_s1_pair <= cost_row_p32x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p32x64_128 && cost_row_d8_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p64x64_128 && cost_row_d8_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d8_s1_pair <= cost_row_p128x64_128 && cost_row_d8_s1_pair <= cost_row_p128x128_128 && cost_row_d8_s1_pair <= cost_row_p128x192_128 && cost_row_d8_s1_pair <= cost_row_p192x128_128) {  // engine-row-d8-s1-pair
+      const int64_t cost_row_p128x192_128 = 4148000 + 254800 * cost_steps + 5849 * cost_tiles_128x192 + 154 * cost_tiles_128x192 * cost_steps + 870300 * cost_rounds_128x192_132 + 275000 * cost_rounds_128x192_132 * cost_steps + 74 * cost_weight + 200 * cost_input + 192 * cost_output;
+      const int64_t cost_row_p192x128_128 = 4020000 + 236000 * cost_steps + 121 * cost_tiles_192x128 * cost_steps + 908800 * cost_rounds_192x128_132 + 264200 * cost_rounds_192x128_132 * cost_steps + 79 * cost_weight + 214 * cost_input + 303 * cost_output;
+      const int64_t cost_row_p256x128_128 = 5833000 + 333500 * cost_steps + 210 * cost_tiles_256x128 * cost_steps + 2178000 * cost_rounds_256x128_132 + 356400 * cost_rounds_256x128_132 * cost_steps + 61 * cost_weight + 171 * cost_input + 421 * cost_output;
+      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_row_d8x8_pair <= cost_row_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8x8_pair <= cost_row_p16x64_128_s2 && cost_row_d8x8_pair <= cost_row_p32x64_128 && cost_row_d8x8_pair <= cost_row_p64x64_128_s2 && cost_row_d8x8_pair <= cost_row_p64x64_128 && cost_row_d8x8_pair <= cost_row_p64x128_128_s2 && cost_row_d8x8_pair <= cost_row_p128x64_128 && cost_row_d8x8_pair <= cost_row_p128x128_128 && cost_row_d8x8_pair <= cost_row_p128x192_128 && cost_row_d8x8_pair <= cost_row_p192x128_128 && cost_row_d8x8_pair <= cost_row_p256x128_128) {  // engine-row-d8x8-pair
         rule = 30;
         return 0;
       }
-      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d16_s1 <= cost_row_p32x64_128_s2 && cost_row_d16_s1 <= cost_row_p32x64_128 && cost_row_d16_s1 <= cost_row_p64x64_128_s2 && cost_row_d16_s1 <= cost_row_p64x64_128 && cost_row_d16_s1 <= cost_row_p64x128_128_s2 && cost_row_d16_s1 <= cost_row_p128x64_128 && cost_row_d16_s1 <= cost_row_p128x128_128 && cost_row_d16_s1 <= cost_row_p128x192_128 && cost_row_d16_s1 <= cost_row_p192x128_128) {  // engine-row-d16-s1
+      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1 <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8_s1 <= cost_row_p16x64_128_s2 && cost_row_d8_s1 <= cost_row_p32x64_128 && cost_row_d8_s1 <= cost_row_p64x64_128_s2 && cost_row_d8_s1 <= cost_row_p64x64_128 && cost_row_d8_s1 <= cost_row_p64x128_128_s2 && cost_row_d8_s1 <= cost_row_p128x64_128 && cost_row_d8_s1 <= cost_row_p128x128_128 && cost_row_d8_s1 <= cost_row_p128x192_128 && cost_row_d8_s1 <= cost_row_p192x128_128 && cost_row_d8_s1 <= cost_row_p256x128_128) {  // engine-row-d8-s1
         rule = 31;
         return 0;
       }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d16_s2 <= cost_row_p32x64_128_s2 && cost_row_d16_s2 <= cost_row_p32x64_128 && cost_row_d16_s2 <= cost_row_p64x64_128_s2 && cost_row_d16_s2 <= cost_row_p64x64_128 && cost_row_d16_s2 <= cost_row_p64x128_128_s2 && cost_row_d16_s2 <= cost_row_p128x64_128 && cost_row_d16_s2 <= cost_row_p128x128_128 && cost_row_d16_s2 <= cost_row_p128x192_128 && cost_row_d16_s2 <= cost_row_p192x128_128) {  // engine-row-d16-s2
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s2 <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8_s2 <= cost_row_p16x64_128_s2 && cost_row_d8_s2 <= cost_row_p32x64_128 && cost_row_d8_s2 <= cost_row_p64x64_128_s2 && cost_row_d8_s2 <= cost_row_p64x64_128 && cost_row_d8_s2 <= cost_row_p64x128_128_s2 && cost_row_d8_s2 <= cost_row_p128x64_128 && cost_row_d8_s2 <= cost_row_p128x128_128 && cost_row_d8_s2 <= cost_row_p128x192_128 && cost_row_d8_s2 <= cost_row_p192x128_128 && cost_row_d8_s2 <= cost_row_p256x128_128) {  // engine-row-d8-s2
         rule = 32;
         return 0;
       }
-      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d16_s1_pair <= cost_row_p32x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p32x64_128 && cost_row_d16_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p64x64_128 && cost_row_d16_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d16_s1_pair <= cost_row_p128x64_128 && cost_row_d16_s1_pair <= cost_row_p128x128_128 && cost_row_d16_s1_pair <= cost_row_p128x192_128 && cost_row_d16_s1_pair <= cost_row_p192x128_128) {  // engine-row-d16-s1-pair
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1_pair <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8_s1_pair <= cost_row_p16x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p32x64_128 && cost_row_d8_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p64x64_128 && cost_row_d8_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d8_s1_pair <= cost_row_p128x64_128 && cost_row_d8_s1_pair <= cost_row_p128x128_128 && cost_row_d8_s1_pair <= cost_row_p128x192_128 && cost_row_d8_s1_pair <= cost_row_p192x128_128 && cost_row_d8_s1_pair <= cost_row_p256x128_128) {  // engine-row-d8-s1-pair
         rule = 33;
         return 0;
       }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d16_s2_pair <= cost_row_p32x64_128_s2 && cost_row_d16_s2_pair <= cost_row_p32x64_128 && cost_row_d16_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d16_s2_pair <= cost_row_p64x64_128 && cost_row_d16_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d16_s2_pair <= cost_row_p128x64_128 && cost_row_d16_s2_pair <= cost_row_p128x128_128 && cost_row_d16_s2_pair <= cost_row_p128x192_128 && cost_row_d16_s2_pair <= cost_row_p192x128_128) {  // engine-row-d16-s2-pair
+      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8_s2_pair <= cost_row_p16x64_128_s2 && cost_row_d8_s2_pair <= cost_row_p32x64_128 && cost_row_d8_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d8_s2_pair <= cost_row_p64x64_128 && cost_row_d8_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d8_s2_pair <= cost_row_p128x64_128 && cost_row_d8_s2_pair <= cost_row_p128x128_128 && cost_row_d8_s2_pair <= cost_row_p128x192_128 && cost_row_d8_s2_pair <= cost_row_p192x128_128 && cost_row_d8_s2_pair <= cost_row_p256x128_128) {  // engine-row-d8-s2-pair
         rule = 34;
         return 0;
       }
-      if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d16_wide_pair <= cost_row_p32x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p32x64_128 && cost_row_d16_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p64x64_128 && cost_row_d16_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d16_wide_pair <= cost_row_p128x64_128 && cost_row_d16_wide_pair <= cost_row_p128x128_128 && cost_row_d16_wide_pair <= cost_row_p128x192_128 && cost_row_d16_wide_pair <= cost_row_p192x128_128) {  // engine-row-d16-wide-pair
+      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_wide_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8_wide_pair <= cost_row_p16x64_128_s2 && cost_row_d8_wide_pair <= cost_row_p32x64_128 && cost_row_d8_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d8_wide_pair <= cost_row_p64x64_128 && cost_row_d8_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d8_wide_pair <= cost_row_p128x64_128 && cost_row_d8_wide_pair <= cost_row_p128x128_128 && cost_row_d8_wide_pair <= cost_row_p128x192_128 && cost_row_d8_wide_pair <= cost_row_p192x128_128 && cost_row_d8_wide_pair <= cost_row_p256x128_128) {  // engine-row-d8-wide-pair
         rule = 35;
         return 0;
       }
-      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d32_s1 <= cost_row_p32x64_128_s2 && cost_row_d32_s1 <= cost_row_p32x64_128 && cost_row_d32_s1 <= cost_row_p64x64_128_s2 && cost_row_d32_s1 <= cost_row_p64x64_128 && cost_row_d32_s1 <= cost_row_p64x128_128_s2 && cost_row_d32_s1 <= cost_row_p128x64_128 && cost_row_d32_s1 <= cost_row_p128x128_128 && cost_row_d32_s1 <= cost_row_p128x192_128 && cost_row_d32_s1 <= cost_row_p192x128_128) {  // engine-row-d32-s1
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d16_s1 <= cost_row_p16x64_128_s2 && cost_row_d16_s1 <= cost_row_p32x64_128 && cost_row_d16_s1 <= cost_row_p64x64_128_s2 && cost_row_d16_s1 <= cost_row_p64x64_128 && cost_row_d16_s1 <= cost_row_p64x128_128_s2 && cost_row_d16_s1 <= cost_row_p128x64_128 && cost_row_d16_s1 <= cost_row_p128x128_128 && cost_row_d16_s1 <= cost_row_p128x192_128 && cost_row_d16_s1 <= cost_row_p192x128_128 && cost_row_d16_s1 <= cost_row_p256x128_128) {  // engine-row-d16-s1
         rule = 36;
         return 0;
       }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d32_s2 <= cost_row_p32x64_128_s2 && cost_row_d32_s2 <= cost_row_p32x64_128 && cost_row_d32_s2 <= cost_row_p64x64_128_s2 && cost_row_d32_s2 <= cost_row_p64x64_128 && cost_row_d32_s2 <= cost_row_p64x128_128_s2 && cost_row_d32_s2 <= cost_row_p128x64_128 && cost_row_d32_s2 <= cost_row_p128x128_128 && cost_row_d32_s2 <= cost_row_p128x192_128 && cost_row_d32_s2 <= cost_row_p192x128_128) {  // engine-row-d32-s2
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d16_s2 <= cost_row_p16x64_128_s2 && cost_row_d16_s2 <= cost_row_p32x64_128 && cost_row_d16_s2 <= cost_row_p64x64_128_s2 && cost_row_d16_s2 <= cost_row_p64x64_128 && cost_row_d16_s2 <= cost_row_p64x128_128_s2 && cost_row_d16_s2 <= cost_row_p128x64_128 && cost_row_d16_s2 <= cost_row_p128x128_128 && cost_row_d16_s2 <= cost_row_p128x192_128 && cost_row_d16_s2 <= cost_row_p192x128_128 && cost_row_d16_s2 <= cost_row_p256x128_128) {  // engine-row-d16-s2
         rule = 37;
         return 0;
       }
-      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d32_s1_pair <= cost_row_p32x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p32x64_128 && cost_row_d32_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p64x64_128 && cost_row_d32_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d32_s1_pair <= cost_row_p128x64_128 && cost_row_d32_s1_pair <= cost_row_p128x128_128 && cost_row_d32_s1_pair <= cost_row_p128x192_128 && cost_row_d32_s1_pair <= cost_row_p192x128_128) {  // engine-row-d32-s1-pair
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d16_s1_pair <= cost_row_p16x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p32x64_128 && cost_row_d16_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p64x64_128 && cost_row_d16_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d16_s1_pair <= cost_row_p128x64_128 && cost_row_d16_s1_pair <= cost_row_p128x128_128 && cost_row_d16_s1_pair <= cost_row_p128x192_128 && cost_row_d16_s1_pair <= cost_row_p192x128_128 && cost_row_d16_s1_pair <= cost_row_p256x128_128) {  // engine-row-d16-s1-pair
         rule = 38;
         return 0;
       }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_row_d32_s2_pair <= cost_row_p32x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p32x64_128 && cost_row_d32_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p64x64_128 && cost_row_d32_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d32_s2_pair <= cost_row_p128x64_128 && cost_row_d32_s2_pair <= cost_row_p128x128_128 && cost_row_d32_s2_pair <= cost_row_p128x192_128 && cost_row_d32_s2_pair <= cost_row_p192x128_128) {  // engine-row-d32-s2-pair
+      if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d16_wide_pair <= cost_row_p16x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p32x64_128 && cost_row_d16_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p64x64_128 && cost_row_d16_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d16_wide_pair <= cost_row_p128x64_128 && cost_row_d16_wide_pair <= cost_row_p128x128_128 && cost_row_d16_wide_pair <= cost_row_p128x192_128 && cost_row_d16_wide_pair <= cost_row_p192x128_128 && cost_row_d16_wide_pair <= cost_row_p256x128_128) {  // engine-row-d16-wide-pair
         rule = 39;
         return 0;
       }
-      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && cost_row_d32_wide_pair <= cost_row_p32x64_128_s2 && cost_row_d32_wide_pair <= cost_row_p32x64_128 && cost_row_d32_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d32_wide_pair <= cost_row_p64x64_128 && cost_row_d32_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d32_wide_pair <= cost_row_p128x64_128 && cost_row_d32_wide_pair <= cost_row_p128x128_128 && cost_row_d32_wide_pair <= cost_row_p128x192_128 && cost_row_d32_wide_pair <= cost_row_p192x128_128) {  // engine-row-d32-wide-pair
+      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d32_s1 <= cost_row_p16x64_128_s2 && cost_row_d32_s1 <= cost_row_p32x64_128 && cost_row_d32_s1 <= cost_row_p64x64_128_s2 && cost_row_d32_s1 <= cost_row_p64x64_128 && cost_row_d32_s1 <= cost_row_p64x128_128_s2 && cost_row_d32_s1 <= cost_row_p128x64_128 && cost_row_d32_s1 <= cost_row_p128x128_128 && cost_row_d32_s1 <= cost_row_p128x192_128 && cost_row_d32_s1 <= cost_row_p192x128_128 && cost_row_d32_s1 <= cost_row_p256x128_128) {  // engine-row-d32-s1
         rule = 40;
         return 0;
       }
-      if (cost_row_p32x64_128_s2 <= cost_row_p32x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p128x64_128 && cost_row_p32x64_128_s2 <= cost_row_p128x128_128 && cost_row_p32x64_128_s2 <= cost_row_p128x192_128 && cost_row_p32x64_128_s2 <= cost_row_p192x128_128) {  // engine-row-p32x64-128-s2
+      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d32_s2 <= cost_row_p16x64_128_s2 && cost_row_d32_s2 <= cost_row_p32x64_128 && cost_row_d32_s2 <= cost_row_p64x64_128_s2 && cost_row_d32_s2 <= cost_row_p64x64_128 && cost_row_d32_s2 <= cost_row_p64x128_128_s2 && cost_row_d32_s2 <= cost_row_p128x64_128 && cost_row_d32_s2 <= cost_row_p128x128_128 && cost_row_d32_s2 <= cost_row_p128x192_128 && cost_row_d32_s2 <= cost_row_p192x128_128 && cost_row_d32_s2 <= cost_row_p256x128_128) {  // engine-row-d32-s2
         rule = 41;
-        return 2;
+        return 0;
       }
-      if (cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128) {  // engine-row-p32x64-128
+      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d32_s1_pair <= cost_row_p16x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p32x64_128 && cost_row_d32_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p64x64_128 && cost_row_d32_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d32_s1_pair <= cost_row_p128x64_128 && cost_row_d32_s1_pair <= cost_row_p128x128_128 && cost_row_d32_s1_pair <= cost_row_p128x192_128 && cost_row_d32_s1_pair <= cost_row_p192x128_128 && cost_row_d32_s1_pair <= cost_row_p256x128_128) {  // engine-row-d32-s1-pair
         rule = 42;
-        return 2;
+        return 0;
       }
-      if (cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128) {  // engine-row-p64x64-128-s2
+      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d32_s2_pair <= cost_row_p16x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p32x64_128 && cost_row_d32_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p64x64_128 && cost_row_d32_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d32_s2_pair <= cost_row_p128x64_128 && cost_row_d32_s2_pair <= cost_row_p128x128_128 && cost_row_d32_s2_pair <= cost_row_p128x192_128 && cost_row_d32_s2_pair <= cost_row_p192x128_128 && cost_row_d32_s2_pair <= cost_row_p256x128_128) {  // engine-row-d32-s2-pair
         rule = 43;
-        return 2;
+        return 0;
       }
-      if (cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128) {  // engine-row-p64x64-128
+      if (M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && (cost_row_d64_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d64_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d64_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d64_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d64_s1 <= cost_row_p16x64_128_s2 && cost_row_d64_s1 <= cost_row_p32x64_128 && cost_row_d64_s1 <= cost_row_p64x64_128_s2 && cost_row_d64_s1 <= cost_row_p64x64_128 && cost_row_d64_s1 <= cost_row_p64x128_128_s2 && cost_row_d64_s1 <= cost_row_p128x64_128 && cost_row_d64_s1 <= cost_row_p128x128_128 && cost_row_d64_s1 <= cost_row_p128x192_128 && cost_row_d64_s1 <= cost_row_p192x128_128 && cost_row_d64_s1 <= cost_row_p256x128_128) {  // engine-row-d64-s1
         rule = 44;
-        return 2;
+        return 0;
       }
-      if (cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128) {  // engine-row-p64x128-128-s2
+      if (M <= 64 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 264 <= 24576 && (cost_row_d64_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d64_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d64_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d64_s2 <= cost_row_p16x64_128_s2 && cost_row_d64_s2 <= cost_row_p32x64_128 && cost_row_d64_s2 <= cost_row_p64x64_128_s2 && cost_row_d64_s2 <= cost_row_p64x64_128 && cost_row_d64_s2 <= cost_row_p64x128_128_s2 && cost_row_d64_s2 <= cost_row_p128x64_128 && cost_row_d64_s2 <= cost_row_p128x128_128 && cost_row_d64_s2 <= cost_row_p128x192_128 && cost_row_d64_s2 <= cost_row_p192x128_128 && cost_row_d64_s2 <= cost_row_p256x128_128) {  // engine-row-d64-s2
         rule = 45;
-        return 2;
+        return 0;
       }
-      if (cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128) {  // engine-row-p128x64-128
+      if (M <= 64 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 264 <= 24576 && (cost_row_d64_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d64_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d64_s2_pair <= cost_row_p16x64_128_s2 && cost_row_d64_s2_pair <= cost_row_p32x64_128 && cost_row_d64_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d64_s2_pair <= cost_row_p64x64_128 && cost_row_d64_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d64_s2_pair <= cost_row_p128x64_128 && cost_row_d64_s2_pair <= cost_row_p128x128_128 && cost_row_d64_s2_pair <= cost_row_p128x192_128 && cost_row_d64_s2_pair <= cost_row_p192x128_128 && cost_row_d64_s2_pair <= cost_row_p256x128_128) {  // engine-row-d64-s2-pair
         rule = 46;
-        return 2;
+        return 0;
       }
-      if (cost_row_p128x128_128 <= cost_row_p128x192_128 && cost_row_p128x128_128 <= cost_row_p192x128_128) {  // engine-row-p128x128-128
+      if (M <= 64 && N <= num_sms * 1024 && ((K + 127) / 128) * 320 <= 24576 && (cost_row_d64_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d64_wide_pair <= cost_row_p16x64_128_s2 && cost_row_d64_wide_pair <= cost_row_p32x64_128 && cost_row_d64_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d64_wide_pair <= cost_row_p64x64_128 && cost_row_d64_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d64_wide_pair <= cost_row_p128x64_128 && cost_row_d64_wide_pair <= cost_row_p128x128_128 && cost_row_d64_wide_pair <= cost_row_p128x192_128 && cost_row_d64_wide_pair <= cost_row_p192x128_128 && cost_row_d64_wide_pair <= cost_row_p256x128_128) {  // engine-row-d64-wide-pair
         rule = 47;
-        return 2;
+        return 0;
       }
-      if (cost_row_p128x192_128 <= cost_row_p192x128_128) {  // engine-row-p128x192-128
+      if (M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960 && cost_row_d64_wide_deep <= cost_row_p16x64_128_s2 && cost_row_d64_wide_deep <= cost_row_p32x64_128 && cost_row_d64_wide_deep <= cost_row_p64x64_128_s2 && cost_row_d64_wide_deep <= cost_row_p64x64_128 && cost_row_d64_wide_deep <= cost_row_p64x128_128_s2 && cost_row_d64_wide_deep <= cost_row_p128x64_128 && cost_row_d64_wide_deep <= cost_row_p128x128_128 && cost_row_d64_wide_deep <= cost_row_p128x192_128 && cost_row_d64_wide_deep <= cost_row_p192x128_128 && cost_row_d64_wide_deep <= cost_row_p256x128_128) {  // engine-row-d64-wide-deep
         rule = 48;
+        return 0;
+      }
+      if (cost_row_p16x64_128_s2 <= cost_row_p32x64_128 && cost_row_p16x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p64x64_128 && cost_row_p16x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p128x64_128 && cost_row_p16x64_128_s2 <= cost_row_p128x128_128 && cost_row_p16x64_128_s2 <= cost_row_p128x192_128 && cost_row_p16x64_128_s2 <= cost_row_p192x128_128 && cost_row_p16x64_128_s2 <= cost_row_p256x128_128) {  // engine-row-p16x64-128-s2
+        rule = 49;
         return 2;
       }
-      if (true) {  // engine-row-p192x128-128
-        rule = 49;
+      if (cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128 && cost_row_p32x64_128 <= cost_row_p256x128_128) {  // engine-row-p32x64-128
+        rule = 50;
+        return 2;
+      }
+      if (cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128 && cost_row_p64x64_128_s2 <= cost_row_p256x128_128) {  // engine-row-p64x64-128-s2
+        rule = 51;
+        return 2;
+      }
+      if (cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128 && cost_row_p64x64_128 <= cost_row_p256x128_128) {  // engine-row-p64x64-128
+        rule = 52;
+        return 2;
+      }
+      if (cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128 && cost_row_p64x128_128_s2 <= cost_row_p256x128_128) {  // engine-row-p64x128-128-s2
+        rule = 53;
+        return 2;
+      }
+      if (cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128 && cost_row_p128x64_128 <= cost_row_p256x128_128) {  // engine-row-p128x64-128
+        rule = 54;
+        return 2;
+      }
+      if (cost_row_p128x128_128 <= cost_row_p128x192_128 && cost_row_p128x128_128 <= cost_row_p192x128_128 && cost_row_p128x128_128 <= cost_row_p256x128_128) {  // engine-row-p128x128-128
+        rule = 55;
+        return 2;
+      }
+      if (cost_row_p128x192_128 <= cost_row_p192x128_128 && cost_row_p128x192_128 <= cost_row_p256x128_128) {  // engine-row-p128x192-128
+        rule = 56;
+        return 2;
+      }
+      if (cost_row_p192x128_128 <= cost_row_p256x128_128) {  // engine-row-p192x128-128
+        rule = 57;
+        return 2;
+      }
+      if (true) {  // engine-row-p256x128-128
+        rule = 58;
         return 2;
       }
     }
     if (measured_sizes && scaling == 2 /* block */) {
       const int64_t cost_steps = ((K + 63) / 64);
-      const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
-      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
-      const int64_t cost_rounds_8x16_264 = cost_last_8x16 / 264;
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
-      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
       const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
       const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
-      const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
+      const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
       const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
-      const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
-      const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
+      const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
       const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
       const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
       const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
@@ -927,11 +1007,15 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
       const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
-      const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
-      const int64_t cost_weight = N * K / 1024;
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
       const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
+      const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
       const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
       const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
       const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
@@ -941,134 +1025,159 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
+      const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
+      const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
+      const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
+      const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
+      const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
       const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
       const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
-      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
-      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
-      const int64_t cost_rounds_64x128_130 = cost_last_64x128 / 130;
-      const int64_t cost_late_64x128_130_65 = cost_last_64x128 + 65;
-      const int64_t cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 / 130;
+      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
+      const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
+      const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
       const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
       const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
       const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
-      const int64_t cost_block_d8x8_pair = 4126000 + 13910 * cost_steps + 129 * cost_tiles_8x16 * cost_steps + 27720 * cost_rounds_8x16_264 * cost_steps + 66080 * cost_input + 4889 * cost_output + 4 * cost_outside_8x16 * cost_steps;
-      const int64_t cost_block_d8_s2 = 3211000 + 20010 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_block_d8_s1_pair = 2943000 + 63010 * cost_steps + 6903 * cost_tiles_8x64 + 488 * cost_tiles_8x64 * cost_steps + 16540000 * cost_rounds_8x64_264 + 8 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_block_d8_s2_pair = 4237000 + 22920 * cost_steps + 705 * cost_tiles_8x64 * cost_steps + 6 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_block_d8_wide_pair = 3383000 + 80920 * cost_steps + 1387 * cost_tiles_8x128 * cost_steps + 9 * cost_outside_8x128 * cost_steps;
-      const int64_t cost_block_d16_s1 = 2841000 + 68240 * cost_steps + 4757 * cost_tiles_16x64 + 369 * cost_tiles_16x64 * cost_steps + 69470 * cost_rounds_16x64_132 * cost_steps + 2376 * cost_input + 1 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d16_s2 = 3146000 + 25790 * cost_steps + 615 * cost_tiles_16x64 * cost_steps + 11370 * cost_output + 3 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d16_s1_pair = 3078000 + 68080 * cost_steps + 500 * cost_tiles_16x64 * cost_steps + 15080000 * cost_rounds_16x64_264 + 10770 * cost_input + 9 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d16_s2_pair = 4303000 + 27430 * cost_steps + 662 * cost_tiles_16x64 * cost_steps + 1377 * cost_input + 3 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d32_s1 = 3106000 + 78690 * cost_steps + 382 * cost_tiles_32x64 * cost_steps + 82950 * cost_rounds_32x64_132 + 74150 * cost_rounds_32x64_132 * cost_steps;
-      const int64_t cost_block_d32_s2 = 3640000 + 27800 * cost_steps + 873 * cost_tiles_32x64 + 627 * cost_tiles_32x64 * cost_steps + 1736 * cost_input + 1 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_block_d32_s1_pair = 2724000 + 104900 * cost_steps + 514 * cost_tiles_32x64 * cost_steps + 15650000 * cost_rounds_32x64_264 + 971 * cost_input;
-      const int64_t cost_block_d32_wide_pair = 2823000 + 138300 * cost_steps + 1335 * cost_tiles_32x128 * cost_steps + 4221 * cost_input;
-      const int64_t cost_block_p16x64_128 = 2769000 + 70650 * cost_steps + 3211 * cost_tiles_16x64 + 830900 * cost_rounds_16x64_132 + 59680 * cost_rounds_16x64_132 * cost_steps + 102 * cost_weight + 935 * cost_input + 8 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_rounds_32x64_128 = cost_last_32x64 / 128;
-      const int64_t cost_shares_32x64_64 = cost_last_32x64 / 64;
-      const int64_t cost_block_p32x64_128_s2 = 3483000 + 31200 * cost_steps + 6688 * cost_tiles_32x64 + 177 * cost_tiles_32x64 * cost_steps + 370200 * cost_rounds_32x64_128 + 3929 * cost_rounds_32x64_128 * cost_steps + 21510 * cost_shares_32x64_64 * cost_steps + 99 * cost_weight + 1099 * cost_input + 5 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_block_p32x64_128 = 2744000 + 79660 * cost_steps + 6515 * cost_tiles_32x64 + 42 * cost_tiles_32x64 * cost_steps + 75000 * cost_rounds_32x64_132 * cost_steps + 76 * cost_weight + 250 * cost_input + 5 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_rounds_64x64_130 = cost_last_64x64 / 130;
-      const int64_t cost_late_64x64_130_65 = cost_last_64x64 + 65;
-      const int64_t cost_late_64x64_130_65_wholes = cost_late_64x64_130_65 / 130;
-      const int64_t cost_block_p64x64_128_s2 = 4217000 + 42240 * cost_steps + 322 * cost_tiles_64x64 * cost_steps + 1121000 * cost_rounds_64x64_130 + 34420 * cost_rounds_64x64_130 * cost_steps + 29740 * cost_late_64x64_130_65_wholes * cost_steps + 53 * cost_weight + 65 * cost_input;
-      const int64_t cost_block_p64x64_128 = 3127000 + 85260 * cost_steps + 1427 * cost_tiles_64x64 + 112 * cost_tiles_64x64 * cost_steps + 150900 * cost_rounds_64x64_132 + 105600 * cost_rounds_64x64_132 * cost_steps + 39 * cost_weight + 1393 * cost_input + 241 * cost_output + 4 * cost_outside_64x64 * cost_steps;
-      const int64_t cost_block_p64x128_128_s2 = 4894000 + 46000 * cost_steps + 244 * cost_tiles_64x128 * cost_steps + 988000 * cost_rounds_64x128_130 + 62500 * cost_rounds_64x128_130 * cost_steps + 37590 * cost_late_64x128_130_65_wholes * cost_steps + 135 * cost_weight + 851 * cost_input + 200 * cost_output;
-      const int64_t cost_block_p128x64_128 = 3443000 + 104100 * cost_steps + 4892 * cost_tiles_128x64 + 45 * cost_tiles_128x64 * cost_steps + 387800 * cost_rounds_128x64_132 + 121900 * cost_rounds_128x64_132 * cost_steps + 120 * cost_weight + 364 * cost_input;
-      const int64_t cost_block_p128x128_128 = 4278000 + 149000 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 951900 * cost_rounds_128x128_132 + 177100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 222 * cost_input;
-      const int64_t cost_block_p128x192_128 = 4437000 + 250500 * cost_steps + 238 * cost_tiles_128x192 * cost_steps + 2480000 * cost_rounds_128x192_132 + 267300 * cost_rounds_128x192_132 * cost_steps + 101 * cost_weight + 297 * cost_input;
-      const int64_t cost_block_p192x128_128 = 4302000 + 252100 * cost_steps + 258 * cost_tiles_192x128 * cost_steps + 825800 * cost_rounds_192x128_132 + 270800 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 246 * cost_input + 323 * cost_output;
-      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_block_d8x8_pair <= cost_block_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8x8_pair <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8x8_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8x8_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d8x8_pair <= cost_block_p16x64_128 && cost_block_d8x8_pair <= cost_block_p32x64_128_s2 && cost_block_d8x8_pair <= cost_block_p32x64_128 && cost_block_d8x8_pair <= cost_block_p64x64_128_s2 && cost_block_d8x8_pair <= cost_block_p64x64_128 && cost_block_d8x8_pair <= cost_block_p64x128_128_s2 && cost_block_d8x8_pair <= cost_block_p128x64_128 && cost_block_d8x8_pair <= cost_block_p128x128_128 && cost_block_d8x8_pair <= cost_block_p128x192_128 && cost_block_d8x8_pair <= cost_block_p192x128_128) {  // engine-block-d8x8-pair
-        rule = 50;
-        return 0;
-      }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s2 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d8_s2 <= cost_block_p16x64_128 && cost_block_d8_s2 <= cost_block_p32x64_128_s2 && cost_block_d8_s2 <= cost_block_p32x64_128 && cost_block_d8_s2 <= cost_block_p64x64_128_s2 && cost_block_d8_s2 <= cost_block_p64x64_128 && cost_block_d8_s2 <= cost_block_p64x128_128_s2 && cost_block_d8_s2 <= cost_block_p128x64_128 && cost_block_d8_s2 <= cost_block_p128x128_128 && cost_block_d8_s2 <= cost_block_p128x192_128 && cost_block_d8_s2 <= cost_block_p192x128_128) {  // engine-block-d8-s2
-        rule = 51;
-        return 0;
-      }
-      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_s1_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d8_s1_pair <= cost_block_p16x64_128 && cost_block_d8_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p32x64_128 && cost_block_d8_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p64x64_128 && cost_block_d8_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d8_s1_pair <= cost_block_p128x64_128 && cost_block_d8_s1_pair <= cost_block_p128x128_128 && cost_block_d8_s1_pair <= cost_block_p128x192_128 && cost_block_d8_s1_pair <= cost_block_p192x128_128) {  // engine-block-d8-s1-pair
-        rule = 52;
-        return 0;
-      }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d8_s2_pair <= cost_block_p16x64_128 && cost_block_d8_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p32x64_128 && cost_block_d8_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p64x64_128 && cost_block_d8_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d8_s2_pair <= cost_block_p128x64_128 && cost_block_d8_s2_pair <= cost_block_p128x128_128 && cost_block_d8_s2_pair <= cost_block_p128x192_128 && cost_block_d8_s2_pair <= cost_block_p192x128_128) {  // engine-block-d8-s2-pair
-        rule = 53;
-        return 0;
-      }
-      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_wide_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d8_wide_pair <= cost_block_p16x64_128 && cost_block_d8_wide_pair <= cost_block_p32x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p32x64_128 && cost_block_d8_wide_pair <= cost_block_p64x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p64x64_128 && cost_block_d8_wide_pair <= cost_block_p64x128_128_s2 && cost_block_d8_wide_pair <= cost_block_p128x64_128 && cost_block_d8_wide_pair <= cost_block_p128x128_128 && cost_block_d8_wide_pair <= cost_block_p128x192_128 && cost_block_d8_wide_pair <= cost_block_p192x128_128) {  // engine-block-d8-wide-pair
-        rule = 54;
-        return 0;
-      }
-      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d16_s1 <= cost_block_p16x64_128 && cost_block_d16_s1 <= cost_block_p32x64_128_s2 && cost_block_d16_s1 <= cost_block_p32x64_128 && cost_block_d16_s1 <= cost_block_p64x64_128_s2 && cost_block_d16_s1 <= cost_block_p64x64_128 && cost_block_d16_s1 <= cost_block_p64x128_128_s2 && cost_block_d16_s1 <= cost_block_p128x64_128 && cost_block_d16_s1 <= cost_block_p128x128_128 && cost_block_d16_s1 <= cost_block_p128x192_128 && cost_block_d16_s1 <= cost_block_p192x128_128) {  // engine-block-d16-s1
-        rule = 55;
-        return 0;
-      }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d16_s2 <= cost_block_p16x64_128 && cost_block_d16_s2 <= cost_block_p32x64_128_s2 && cost_block_d16_s2 <= cost_block_p32x64_128 && cost_block_d16_s2 <= cost_block_p64x64_128_s2 && cost_block_d16_s2 <= cost_block_p64x64_128 && cost_block_d16_s2 <= cost_block_p64x128_128_s2 && cost_block_d16_s2 <= cost_block_p128x64_128 && cost_block_d16_s2 <= cost_block_p128x128_128 && cost_block_d16_s2 <= cost_block_p128x192_128 && cost_block_d16_s2 <= cost_block_p192x128_128) {  // engine-block-d16-s2
-        rule = 56;
-        return 0;
-      }
-      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d16_s1_pair <= cost_block_p16x64_128 && cost_block_d16_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p32x64_128 && cost_block_d16_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p64x64_128 && cost_block_d16_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d16_s1_pair <= cost_block_p128x64_128 && cost_block_d16_s1_pair <= cost_block_p128x128_128 && cost_block_d16_s1_pair <= cost_block_p128x192_128 && cost_block_d16_s1_pair <= cost_block_p192x128_128) {  // engine-block-d16-s1-pair
-        rule = 57;
-        return 0;
-      }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d16_s2_pair <= cost_block_p16x64_128 && cost_block_d16_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p32x64_128 && cost_block_d16_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p64x64_128 && cost_block_d16_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d16_s2_pair <= cost_block_p128x64_128 && cost_block_d16_s2_pair <= cost_block_p128x128_128 && cost_block_d16_s2_pair <= cost_block_p128x192_128 && cost_block_d16_s2_pair <= cost_block_p192x128_128) {  // engine-block-d16-s2-pair
-        rule = 58;
-        return 0;
-      }
-      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d32_s1 <= cost_block_p16x64_128 && cost_block_d32_s1 <= cost_block_p32x64_128_s2 && cost_block_d32_s1 <= cost_block_p32x64_128 && cost_block_d32_s1 <= cost_block_p64x64_128_s2 && cost_block_d32_s1 <= cost_block_p64x64_128 && cost_block_d32_s1 <= cost_block_p64x128_128_s2 && cost_block_d32_s1 <= cost_block_p128x64_128 && cost_block_d32_s1 <= cost_block_p128x128_128 && cost_block_d32_s1 <= cost_block_p128x192_128 && cost_block_d32_s1 <= cost_block_p192x128_128) {  // engine-block-d32-s1
+      const int64_t cost_block_d8_s1 = 2016000 + 61640 * cost_steps + 448 * cost_tiles_8x64 * cost_steps + 862000 * cost_rounds_8x64_132 + 38270 * cost_rounds_8x64_132 * cost_steps + 1800 * cost_input + 2 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_s2 = 2299000 + 22850 * cost_steps + 2084 * cost_tiles_8x64 + 620 * cost_tiles_8x64 * cost_steps + 1236 * cost_input;
+      const int64_t cost_block_d8_s1_pair = 2225000 + 62020 * cost_steps + 2882 * cost_tiles_8x64 + 495 * cost_tiles_8x64 * cost_steps + 65200 * cost_rounds_8x64_264 * cost_steps + 607 * cost_output + 3 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_s2_pair = 3338000 + 30320 * cost_steps + 561 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_wide_pair = 2772000 + 58520 * cost_steps + 1344 * cost_tiles_8x128 * cost_steps + 6 * cost_outside_8x128 * cost_steps;
+      const int64_t cost_block_d16_s1 = 2335000 + 53930 * cost_steps + 462 * cost_tiles_16x64 * cost_steps + 186400 * cost_rounds_16x64_132 + 50870 * cost_rounds_16x64_132 * cost_steps + 2201 * cost_input + 3 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s2 = 2576000 + 25110 * cost_steps + 510 * cost_tiles_16x64 + 567 * cost_tiles_16x64 * cost_steps + 668 * cost_input + 185 * cost_output + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s1_pair = 2443000 + 62740 * cost_steps + 796 * cost_tiles_16x64 + 558 * cost_tiles_16x64 * cost_steps + 55910 * cost_rounds_16x64_264 * cost_steps + 747 * cost_input + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s2_pair = 3429000 + 33310 * cost_steps + 545 * cost_tiles_16x64 * cost_steps + 1218 * cost_input + 4 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d32_s1 = 2436000 + 70630 * cost_steps + 402 * cost_tiles_32x64 * cost_steps + 651200 * cost_rounds_32x64_132 + 49930 * cost_rounds_32x64_132 * cost_steps + 1089 * cost_output;
+      const int64_t cost_block_d32_s2 = 3022000 + 25690 * cost_steps + 329 * cost_tiles_32x64 * cost_steps + 4814 * cost_input + 1526 * cost_output + 9 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_d32_s1_pair = 2503000 + 76790 * cost_steps + 564 * cost_tiles_32x64 * cost_steps + 59280 * cost_rounds_32x64_264 * cost_steps + 3010 * cost_input;
+      const int64_t cost_block_d32_s2_pair = 3594000 + 41150 * cost_steps + 509 * cost_tiles_32x64 * cost_steps + 2179 * cost_input + 523 * cost_output + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_d64_s1 = 2328000 + 97510 * cost_steps + 220 * cost_tiles_64x64 * cost_steps + 2033000 * cost_rounds_64x64_132 + 88670 * cost_rounds_64x64_132 * cost_steps + 2293 * cost_input;
+      const int64_t cost_block_d64_s2 = 3574000 + 35090 * cost_steps + 420 * cost_tiles_64x64 * cost_steps + 3522 * cost_input;
+      const int64_t cost_block_d64_wide_pair = 1035000 + 226900 * cost_steps + 829 * cost_tiles_64x128 * cost_steps + 11710 * cost_input + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_block_d64_wide_deep = 3175000 + 127400 * cost_steps + 771 * cost_tiles_64x128 * cost_steps + 123600 * cost_rounds_64x128_132 * cost_steps + 455 * cost_input + 835 * cost_output;
+      const int64_t cost_shares_16x64_132 = cost_last_16x64 / 132;
+      const int64_t cost_block_p16x64_128_s2 = 2493000 + 23960 * cost_steps + 5862 * cost_tiles_16x64 + 47 * cost_tiles_16x64 * cost_steps + 1629 * cost_rounds_16x64_264 * cost_steps + 12010 * cost_shares_16x64_132 * cost_steps + 184 * cost_weight + 3429 * cost_input + 4 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_shares_32x64_66 = cost_last_32x64 / 66;
+      const int64_t cost_block_p32x64_128_s2 = 2771000 + 33580 * cost_steps + 7933 * cost_tiles_32x64 + 96 * cost_tiles_32x64 * cost_steps + 4704 * cost_rounds_32x64_132 * cost_steps + 26080 * cost_shares_32x64_66 * cost_steps + 98 * cost_weight + 1393 * cost_input + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_p32x64_128 = 2317000 + 80640 * cost_steps + 2965 * cost_tiles_32x64 + 7 * cost_tiles_32x64 * cost_steps + 281100 * cost_rounds_32x64_132 + 76630 * cost_rounds_32x64_132 * cost_steps + 88 * cost_weight + 725 * cost_input + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_p64x64_128_s2 = 3358000 + 42840 * cost_steps + 4624 * cost_tiles_64x64 + 211 * cost_tiles_64x64 * cost_steps + 308100 * cost_rounds_64x64_132 + 42290 * cost_rounds_64x64_132 * cost_steps + 31640 * cost_late_64x64_132_66_wholes * cost_steps + 62 * cost_weight + 484 * cost_input + 1 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_block_p64x64_128 = 2394000 + 103800 * cost_steps + 3866 * cost_tiles_64x64 + 21 * cost_tiles_64x64 * cost_steps + 108200 * cost_rounds_64x64_132 * cost_steps + 53 * cost_weight + 380 * cost_input + 1 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_block_p64x128_128_s2 = 4097000 + 49430 * cost_steps + 166 * cost_tiles_64x128 * cost_steps + 245100 * cost_rounds_64x128_132 + 70400 * cost_rounds_64x128_132 * cost_steps + 40760 * cost_late_64x128_132_66_wholes * cost_steps + 135 * cost_weight + 831 * cost_input + 525 * cost_output;
+      const int64_t cost_block_p128x64_128 = 2964000 + 109800 * cost_steps + 4535 * cost_tiles_128x64 + 87 * cost_tiles_128x64 * cost_steps + 64770 * cost_rounds_128x64_132 + 121700 * cost_rounds_128x64_132 * cost_steps + 75 * cost_weight + 127 * cost_input;
+      const int64_t cost_block_p128x128_128 = 3434000 + 161000 * cost_steps + 1912 * cost_tiles_128x128 + 225 * cost_tiles_128x128 * cost_steps + 622400 * cost_rounds_128x128_132 + 178600 * cost_rounds_128x128_132 * cost_steps + 85 * cost_weight + 134 * cost_input + 16 * cost_output;
+      const int64_t cost_block_p128x192_128 = 3227000 + 251100 * cost_steps + 6321 * cost_tiles_128x192 + 286 * cost_tiles_128x192 * cost_steps + 50670 * cost_rounds_128x192_132 + 274000 * cost_rounds_128x192_132 * cost_steps + 79 * cost_weight + 150 * cost_input + 126 * cost_output;
+      const int64_t cost_block_p192x128_128 = 3213000 + 257200 * cost_steps + 2072 * cost_tiles_192x128 + 162 * cost_tiles_192x128 * cost_steps + 31620 * cost_rounds_192x128_132 + 280700 * cost_rounds_192x128_132 * cost_steps + 78 * cost_weight + 170 * cost_input + 265 * cost_output;
+      const int64_t cost_block_p256x128_128 = 4431000 + 364200 * cost_steps + 7881 * cost_tiles_256x128 + 192 * cost_tiles_256x128 * cost_steps + 1006000 * cost_rounds_256x128_132 + 381300 * cost_rounds_256x128_132 * cost_steps + 71 * cost_weight + 146 * cost_input + 73 * cost_output;
+      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_s1 <= cost_block_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d8_s1 <= cost_block_p16x64_128_s2 && cost_block_d8_s1 <= cost_block_p32x64_128_s2 && cost_block_d8_s1 <= cost_block_p32x64_128 && cost_block_d8_s1 <= cost_block_p64x64_128_s2 && cost_block_d8_s1 <= cost_block_p64x64_128 && cost_block_d8_s1 <= cost_block_p64x128_128_s2 && cost_block_d8_s1 <= cost_block_p128x64_128 && cost_block_d8_s1 <= cost_block_p128x128_128 && cost_block_d8_s1 <= cost_block_p128x192_128 && cost_block_d8_s1 <= cost_block_p192x128_128 && cost_block_d8_s1 <= cost_block_p256x128_128) {  // engine-block-d8-s1
         rule = 59;
         return 0;
       }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_block_d32_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d32_s2 <= cost_block_p16x64_128 && cost_block_d32_s2 <= cost_block_p32x64_128_s2 && cost_block_d32_s2 <= cost_block_p32x64_128 && cost_block_d32_s2 <= cost_block_p64x64_128_s2 && cost_block_d32_s2 <= cost_block_p64x64_128 && cost_block_d32_s2 <= cost_block_p64x128_128_s2 && cost_block_d32_s2 <= cost_block_p128x64_128 && cost_block_d32_s2 <= cost_block_p128x128_128 && cost_block_d32_s2 <= cost_block_p128x192_128 && cost_block_d32_s2 <= cost_block_p192x128_128) {  // engine-block-d32-s2
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s2 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d8_s2 <= cost_block_p16x64_128_s2 && cost_block_d8_s2 <= cost_block_p32x64_128_s2 && cost_block_d8_s2 <= cost_block_p32x64_128 && cost_block_d8_s2 <= cost_block_p64x64_128_s2 && cost_block_d8_s2 <= cost_block_p64x64_128 && cost_block_d8_s2 <= cost_block_p64x128_128_s2 && cost_block_d8_s2 <= cost_block_p128x64_128 && cost_block_d8_s2 <= cost_block_p128x128_128 && cost_block_d8_s2 <= cost_block_p128x192_128 && cost_block_d8_s2 <= cost_block_p192x128_128 && cost_block_d8_s2 <= cost_block_p256x128_128) {  // engine-block-d8-s2
         rule = 60;
         return 0;
       }
-      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && cost_block_d32_s1_pair <= cost_block_p16x64_128 && cost_block_d32_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p32x64_128 && cost_block_d32_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p64x64_128 && cost_block_d32_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d32_s1_pair <= cost_block_p128x64_128 && cost_block_d32_s1_pair <= cost_block_p128x128_128 && cost_block_d32_s1_pair <= cost_block_p128x192_128 && cost_block_d32_s1_pair <= cost_block_p192x128_128) {  // engine-block-d32-s1-pair
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_s1_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d8_s1_pair <= cost_block_p16x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p32x64_128 && cost_block_d8_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p64x64_128 && cost_block_d8_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d8_s1_pair <= cost_block_p128x64_128 && cost_block_d8_s1_pair <= cost_block_p128x128_128 && cost_block_d8_s1_pair <= cost_block_p128x192_128 && cost_block_d8_s1_pair <= cost_block_p192x128_128 && cost_block_d8_s1_pair <= cost_block_p256x128_128) {  // engine-block-d8-s1-pair
         rule = 61;
         return 0;
       }
-      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && cost_block_d32_wide_pair <= cost_block_p16x64_128 && cost_block_d32_wide_pair <= cost_block_p32x64_128_s2 && cost_block_d32_wide_pair <= cost_block_p32x64_128 && cost_block_d32_wide_pair <= cost_block_p64x64_128_s2 && cost_block_d32_wide_pair <= cost_block_p64x64_128 && cost_block_d32_wide_pair <= cost_block_p64x128_128_s2 && cost_block_d32_wide_pair <= cost_block_p128x64_128 && cost_block_d32_wide_pair <= cost_block_p128x128_128 && cost_block_d32_wide_pair <= cost_block_p128x192_128 && cost_block_d32_wide_pair <= cost_block_p192x128_128) {  // engine-block-d32-wide-pair
+      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d8_s2_pair <= cost_block_p16x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p32x64_128 && cost_block_d8_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p64x64_128 && cost_block_d8_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d8_s2_pair <= cost_block_p128x64_128 && cost_block_d8_s2_pair <= cost_block_p128x128_128 && cost_block_d8_s2_pair <= cost_block_p128x192_128 && cost_block_d8_s2_pair <= cost_block_p192x128_128 && cost_block_d8_s2_pair <= cost_block_p256x128_128) {  // engine-block-d8-s2-pair
         rule = 62;
         return 0;
       }
-      if (cost_block_p16x64_128 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128 <= cost_block_p32x64_128 && cost_block_p16x64_128 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128 <= cost_block_p64x64_128 && cost_block_p16x64_128 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128 <= cost_block_p128x64_128 && cost_block_p16x64_128 <= cost_block_p128x128_128 && cost_block_p16x64_128 <= cost_block_p128x192_128 && cost_block_p16x64_128 <= cost_block_p192x128_128) {  // engine-block-p16x64-128
+      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_wide_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d8_wide_pair <= cost_block_p16x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p32x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p32x64_128 && cost_block_d8_wide_pair <= cost_block_p64x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p64x64_128 && cost_block_d8_wide_pair <= cost_block_p64x128_128_s2 && cost_block_d8_wide_pair <= cost_block_p128x64_128 && cost_block_d8_wide_pair <= cost_block_p128x128_128 && cost_block_d8_wide_pair <= cost_block_p128x192_128 && cost_block_d8_wide_pair <= cost_block_p192x128_128 && cost_block_d8_wide_pair <= cost_block_p256x128_128) {  // engine-block-d8-wide-pair
         rule = 63;
-        return 2;
+        return 0;
       }
-      if (cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128) {  // engine-block-p32x64-128-s2
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d16_s1 <= cost_block_p16x64_128_s2 && cost_block_d16_s1 <= cost_block_p32x64_128_s2 && cost_block_d16_s1 <= cost_block_p32x64_128 && cost_block_d16_s1 <= cost_block_p64x64_128_s2 && cost_block_d16_s1 <= cost_block_p64x64_128 && cost_block_d16_s1 <= cost_block_p64x128_128_s2 && cost_block_d16_s1 <= cost_block_p128x64_128 && cost_block_d16_s1 <= cost_block_p128x128_128 && cost_block_d16_s1 <= cost_block_p128x192_128 && cost_block_d16_s1 <= cost_block_p192x128_128 && cost_block_d16_s1 <= cost_block_p256x128_128) {  // engine-block-d16-s1
         rule = 64;
-        return 2;
+        return 0;
       }
-      if (cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128) {  // engine-block-p32x64-128
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d16_s2 <= cost_block_p16x64_128_s2 && cost_block_d16_s2 <= cost_block_p32x64_128_s2 && cost_block_d16_s2 <= cost_block_p32x64_128 && cost_block_d16_s2 <= cost_block_p64x64_128_s2 && cost_block_d16_s2 <= cost_block_p64x64_128 && cost_block_d16_s2 <= cost_block_p64x128_128_s2 && cost_block_d16_s2 <= cost_block_p128x64_128 && cost_block_d16_s2 <= cost_block_p128x128_128 && cost_block_d16_s2 <= cost_block_p128x192_128 && cost_block_d16_s2 <= cost_block_p192x128_128 && cost_block_d16_s2 <= cost_block_p256x128_128) {  // engine-block-d16-s2
         rule = 65;
-        return 2;
+        return 0;
       }
-      if (cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128) {  // engine-block-p64x64-128-s2
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d16_s1_pair <= cost_block_p16x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p32x64_128 && cost_block_d16_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p64x64_128 && cost_block_d16_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d16_s1_pair <= cost_block_p128x64_128 && cost_block_d16_s1_pair <= cost_block_p128x128_128 && cost_block_d16_s1_pair <= cost_block_p128x192_128 && cost_block_d16_s1_pair <= cost_block_p192x128_128 && cost_block_d16_s1_pair <= cost_block_p256x128_128) {  // engine-block-d16-s1-pair
         rule = 66;
-        return 2;
+        return 0;
       }
-      if (cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128) {  // engine-block-p64x64-128
+      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d16_s2_pair <= cost_block_p16x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p32x64_128 && cost_block_d16_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p64x64_128 && cost_block_d16_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d16_s2_pair <= cost_block_p128x64_128 && cost_block_d16_s2_pair <= cost_block_p128x128_128 && cost_block_d16_s2_pair <= cost_block_p128x192_128 && cost_block_d16_s2_pair <= cost_block_p192x128_128 && cost_block_d16_s2_pair <= cost_block_p256x128_128) {  // engine-block-d16-s2-pair
         rule = 67;
-        return 2;
+        return 0;
       }
-      if (cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128) {  // engine-block-p64x128-128-s2
+      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s1 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d32_s1 <= cost_block_p16x64_128_s2 && cost_block_d32_s1 <= cost_block_p32x64_128_s2 && cost_block_d32_s1 <= cost_block_p32x64_128 && cost_block_d32_s1 <= cost_block_p64x64_128_s2 && cost_block_d32_s1 <= cost_block_p64x64_128 && cost_block_d32_s1 <= cost_block_p64x128_128_s2 && cost_block_d32_s1 <= cost_block_p128x64_128 && cost_block_d32_s1 <= cost_block_p128x128_128 && cost_block_d32_s1 <= cost_block_p128x192_128 && cost_block_d32_s1 <= cost_block_p192x128_128 && cost_block_d32_s1 <= cost_block_p256x128_128) {  // engine-block-d32-s1
         rule = 68;
-        return 2;
+        return 0;
       }
-      if (cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128) {  // engine-block-p128x64-128
+      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_block_d32_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s2 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s2 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d32_s2 <= cost_block_p16x64_128_s2 && cost_block_d32_s2 <= cost_block_p32x64_128_s2 && cost_block_d32_s2 <= cost_block_p32x64_128 && cost_block_d32_s2 <= cost_block_p64x64_128_s2 && cost_block_d32_s2 <= cost_block_p64x64_128 && cost_block_d32_s2 <= cost_block_p64x128_128_s2 && cost_block_d32_s2 <= cost_block_p128x64_128 && cost_block_d32_s2 <= cost_block_p128x128_128 && cost_block_d32_s2 <= cost_block_p128x192_128 && cost_block_d32_s2 <= cost_block_p192x128_128 && cost_block_d32_s2 <= cost_block_p256x128_128) {  // engine-block-d32-s2
         rule = 69;
-        return 2;
+        return 0;
       }
-      if (cost_block_p128x128_128 <= cost_block_p128x192_128 && cost_block_p128x128_128 <= cost_block_p192x128_128) {  // engine-block-p128x128-128
+      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d32_s1_pair <= cost_block_p16x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p32x64_128 && cost_block_d32_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p64x64_128 && cost_block_d32_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d32_s1_pair <= cost_block_p128x64_128 && cost_block_d32_s1_pair <= cost_block_p128x128_128 && cost_block_d32_s1_pair <= cost_block_p128x192_128 && cost_block_d32_s1_pair <= cost_block_p192x128_128 && cost_block_d32_s1_pair <= cost_block_p256x128_128) {  // engine-block-d32-s1-pair
         rule = 70;
-        return 2;
+        return 0;
       }
-      if (cost_block_p128x192_128 <= cost_block_p192x128_128) {  // engine-block-p128x192-128
+      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_block_d32_s2_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s2_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d32_s2_pair <= cost_block_p16x64_128_s2 && cost_block_d32_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d32_s2_pair <= cost_block_p32x64_128 && cost_block_d32_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d32_s2_pair <= cost_block_p64x64_128 && cost_block_d32_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d32_s2_pair <= cost_block_p128x64_128 && cost_block_d32_s2_pair <= cost_block_p128x128_128 && cost_block_d32_s2_pair <= cost_block_p128x192_128 && cost_block_d32_s2_pair <= cost_block_p192x128_128 && cost_block_d32_s2_pair <= cost_block_p256x128_128) {  // engine-block-d32-s2-pair
         rule = 71;
+        return 0;
+      }
+      if (M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && (cost_block_d64_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d64_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d64_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d64_s1 <= cost_block_p16x64_128_s2 && cost_block_d64_s1 <= cost_block_p32x64_128_s2 && cost_block_d64_s1 <= cost_block_p32x64_128 && cost_block_d64_s1 <= cost_block_p64x64_128_s2 && cost_block_d64_s1 <= cost_block_p64x64_128 && cost_block_d64_s1 <= cost_block_p64x128_128_s2 && cost_block_d64_s1 <= cost_block_p128x64_128 && cost_block_d64_s1 <= cost_block_p128x128_128 && cost_block_d64_s1 <= cost_block_p128x192_128 && cost_block_d64_s1 <= cost_block_p192x128_128 && cost_block_d64_s1 <= cost_block_p256x128_128) {  // engine-block-d64-s1
+        rule = 72;
+        return 0;
+      }
+      if (M <= 64 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 264 <= 24576 && (cost_block_d64_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d64_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d64_s2 <= cost_block_p16x64_128_s2 && cost_block_d64_s2 <= cost_block_p32x64_128_s2 && cost_block_d64_s2 <= cost_block_p32x64_128 && cost_block_d64_s2 <= cost_block_p64x64_128_s2 && cost_block_d64_s2 <= cost_block_p64x64_128 && cost_block_d64_s2 <= cost_block_p64x128_128_s2 && cost_block_d64_s2 <= cost_block_p128x64_128 && cost_block_d64_s2 <= cost_block_p128x128_128 && cost_block_d64_s2 <= cost_block_p128x192_128 && cost_block_d64_s2 <= cost_block_p192x128_128 && cost_block_d64_s2 <= cost_block_p256x128_128) {  // engine-block-d64-s2
+        rule = 73;
+        return 0;
+      }
+      if (M <= 64 && N <= num_sms * 1024 && ((K + 127) / 128) * 320 <= 24576 && (cost_block_d64_wide_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d64_wide_pair <= cost_block_p16x64_128_s2 && cost_block_d64_wide_pair <= cost_block_p32x64_128_s2 && cost_block_d64_wide_pair <= cost_block_p32x64_128 && cost_block_d64_wide_pair <= cost_block_p64x64_128_s2 && cost_block_d64_wide_pair <= cost_block_p64x64_128 && cost_block_d64_wide_pair <= cost_block_p64x128_128_s2 && cost_block_d64_wide_pair <= cost_block_p128x64_128 && cost_block_d64_wide_pair <= cost_block_p128x128_128 && cost_block_d64_wide_pair <= cost_block_p128x192_128 && cost_block_d64_wide_pair <= cost_block_p192x128_128 && cost_block_d64_wide_pair <= cost_block_p256x128_128) {  // engine-block-d64-wide-pair
+        rule = 74;
+        return 0;
+      }
+      if (M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960 && cost_block_d64_wide_deep <= cost_block_p16x64_128_s2 && cost_block_d64_wide_deep <= cost_block_p32x64_128_s2 && cost_block_d64_wide_deep <= cost_block_p32x64_128 && cost_block_d64_wide_deep <= cost_block_p64x64_128_s2 && cost_block_d64_wide_deep <= cost_block_p64x64_128 && cost_block_d64_wide_deep <= cost_block_p64x128_128_s2 && cost_block_d64_wide_deep <= cost_block_p128x64_128 && cost_block_d64_wide_deep <= cost_block_p128x128_128 && cost_block_d64_wide_deep <= cost_block_p128x192_128 && cost_block_d64_wide_deep <= cost_block_p192x128_128 && cost_block_d64_wide_deep <= cost_block_p256x128_128) {  // engine-block-d64-wide-deep
+        rule = 75;
+        return 0;
+      }
+      if (cost_block_p16x64_128_s2 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p32x64_128 && cost_block_p16x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p64x64_128 && cost_block_p16x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p128x64_128 && cost_block_p16x64_128_s2 <= cost_block_p128x128_128 && cost_block_p16x64_128_s2 <= cost_block_p128x192_128 && cost_block_p16x64_128_s2 <= cost_block_p192x128_128 && cost_block_p16x64_128_s2 <= cost_block_p256x128_128) {  // engine-block-p16x64-128-s2
+        rule = 76;
         return 2;
       }
-      if (true) {  // engine-block-p192x128-128
-        rule = 72;
+      if (cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128 && cost_block_p32x64_128_s2 <= cost_block_p256x128_128) {  // engine-block-p32x64-128-s2
+        rule = 77;
+        return 2;
+      }
+      if (cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128 && cost_block_p32x64_128 <= cost_block_p256x128_128) {  // engine-block-p32x64-128
+        rule = 78;
+        return 2;
+      }
+      if (cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128 && cost_block_p64x64_128_s2 <= cost_block_p256x128_128) {  // engine-block-p64x64-128-s2
+        rule = 79;
+        return 2;
+      }
+      if (cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128 && cost_block_p64x64_128 <= cost_block_p256x128_128) {  // engine-block-p64x64-128
+        rule = 80;
+        return 2;
+      }
+      if (cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128 && cost_block_p64x128_128_s2 <= cost_block_p256x128_128) {  // engine-block-p64x128-128-s2
+        rule = 81;
+        return 2;
+      }
+      if (cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128 && cost_block_p128x64_128 <= cost_block_p256x128_128) {  // engine-block-p128x64-128
+        rule = 82;
+        return 2;
+      }
+      if (cost_block_p128x128_128 <= cost_block_p128x192_128 && cost_block_p128x128_128 <= cost_block_p192x128_128 && cost_block_p128x128_128 <= cost_block_p256x128_128) {  // engine-block-p128x128-128
+        rule = 83;
+        return 2;
+      }
+      if (cost_block_p128x192_128 <= cost_block_p192x128_128 && cost_block_p128x192_128 <= cost_block_p256x128_128) {  // engine-block-p128x192-128
+        rule = 84;
+        return 2;
+      }
+      if (cost_block_p192x128_128 <= cost_block_p256x128_128) {  // engine-block-p192x128-128
+        rule = 85;
+        return 2;
+      }
+      if (true) {  // engine-block-p256x128-128
+        rule = 86;
         return 2;
       }
     }
@@ -1076,64 +1185,64 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // tensor-memory: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (true) {  // tcgen05
-      rule = 73;
+      rule = 87;
       return 3;
     }
   }
   // hopper-few-rows: sm90
   if ((arch & 0x10u) != 0) {
     if (rows_32 && N + 32 <= num_sms * 64 && K <= 40960 && long_scales_fit) {  // decode-one-tile
-      rule = 74;
+      rule = 88;
       return 0;
     }
     if (rows_32 && N <= num_sms * 512 && K <= 16384 && scales_fit) {  // decode-tiles
-      rule = 75;
+      rule = 89;
       return 0;
     }
     if (rows_32 && N <= num_sms * 1024 && K <= 4096) {  // decode-vocabulary
-      rule = 76;
+      rule = 90;
       return 0;
     }
     if (rows_64 && N + 32 <= num_sms * 32 && K <= 20480) {  // decode-64-narrow
-      rule = 77;
+      rule = 91;
       return 0;
     }
     if (rows_64 && N + 32 <= num_sms * 64 && K <= 3072) {  // decode-64-short-k
-      rule = 78;
+      rule = 92;
       return 0;
     }
     if (rows_64 && N + 32 <= num_sms * 64 && K <= 20480 && scaling != 2 /* block */) {  // decode-64-one-tile
-      rule = 79;
+      rule = 93;
       return 0;
     }
     if (rows_64 && N >= num_sms * 160 && N <= num_sms * 1024 && K <= 4096) {  // decode-64-wide
-      rule = 80;
+      rule = 94;
       return 0;
     }
     if (rows_64 && N <= num_sms * 512 && K <= 16384 && scaling != 2 /* block */) {  // decode-64-tiles
-      rule = 81;
+      rule = 95;
       return 0;
     }
   }
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
     if (true) {  // wgmma
-      rule = 82;
+      rule = 96;
       return 2;
     }
   }
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (few_rows && M <= 8 && activations <= 36864) {  // decode-8-gddr
-      rule = 83;
+      rule = 97;
       return 0;
     }
     if (few_rows && M >= 9 && activations <= 40960) {  // decode-16-gddr
-      rule = 84;
+      rule = 98;
       return 0;
     }
     if (true) {  // mma
-      rule = 85;
+      rule = 99;
       return 1;
     }
   }
@@ -1157,87 +1266,108 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
       const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
-      const int64_t cost_fast_d8x8_pair = 3743000 + 394 * cost_steps + 148 * cost_tiles_8x16 * cost_steps + 20580 * cost_rounds_8x16_264 + 13310 * cost_rounds_8x16_264 * cost_steps + 53860 * cost_input + 18480 * cost_output + 6 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_fast_d8x8_pair = 3053000 + 5063 * cost_steps + 153 * cost_tiles_8x16 * cost_steps + 64320 * cost_rounds_8x16_264 + 12650 * cost_rounds_8x16_264 * cost_steps + 56720 * cost_input + 7419 * cost_output + 4 * cost_outside_8x16 * cost_steps;
       const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
-      const int64_t cost_fast_d8_s2 = 3066000 + 11270 * cost_steps + 835 * cost_tiles_8x64 * cost_steps + 2197 * cost_input;
       const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
-      const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
+      const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
       const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
-      const int64_t cost_fast_d8_s1_pair = 2733000 + 48760 * cost_steps + 1799 * cost_tiles_8x64 + 591 * cost_tiles_8x64 * cost_steps + 59560 * cost_rounds_8x64_264 * cost_steps + 360 * cost_output + 5 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_fast_d8_s2_pair = 3880000 + 18200 * cost_steps + 719 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
-      const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
-      const int64_t cost_fast_d8_wide_pair = 2848000 + 63030 * cost_steps + 1342 * cost_tiles_8x128 * cost_steps + 3458 * cost_input + 2948 * cost_output + 9 * cost_outside_8x128 * cost_steps;
+      const int64_t cost_fast_d8_s1 = 2011000 + 48400 * cost_steps + 516 * cost_tiles_8x64 * cost_steps + 814400 * cost_rounds_8x64_132 + 32660 * cost_rounds_8x64_132 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_fast_d8_s2 = 2428000 + 14050 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 813 * cost_input;
+      const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
+      const int64_t cost_fast_d8_s1_pair = 2105000 + 52060 * cost_steps + 1565 * cost_tiles_8x64 + 547 * cost_tiles_8x64 * cost_steps + 53840 * cost_rounds_8x64_264 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_fast_d8_s2_pair = 3388000 + 24250 * cost_steps + 587 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
       const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
       const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
       const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
       const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
-      const int64_t cost_fast_d16_s1 = 2671000 + 50100 * cost_steps + 524 * cost_tiles_16x64 * cost_steps + 365100 * cost_rounds_16x64_132 + 39960 * cost_rounds_16x64_132 * cost_steps + 3847 * cost_input + 982 * cost_output + 2 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_fast_d16_s2 = 2905000 + 14270 * cost_steps + 763 * cost_tiles_16x64 * cost_steps + 2975 * cost_input + 1 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s1 = 2253000 + 45430 * cost_steps + 503 * cost_tiles_16x64 * cost_steps + 689200 * cost_rounds_16x64_132 + 36700 * cost_rounds_16x64_132 * cost_steps + 1396 * cost_input + 61 * cost_output + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s2 = 2475000 + 18020 * cost_steps + 681 * cost_tiles_16x64 * cost_steps + 500 * cost_input;
       const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
-      const int64_t cost_fast_d16_s1_pair = 2824000 + 49400 * cost_steps + 571 * cost_tiles_16x64 * cost_steps + 50220 * cost_rounds_16x64_264 * cost_steps + 4876 * cost_input + 5 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_fast_d16_s2_pair = 3799000 + 22180 * cost_steps + 671 * cost_tiles_16x64 * cost_steps + 1 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s1_pair = 2175000 + 52640 * cost_steps + 594 * cost_tiles_16x64 * cost_steps + 50790 * cost_rounds_16x64_264 * cost_steps + 652 * cost_input + 628 * cost_output + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
+      const int64_t cost_outside_16x128 = M * 15 % 16 * ((N + 127) / 128);
+      const int64_t cost_fast_d16_wide_pair = 2256000 + 64760 * cost_steps + 1307 * cost_tiles_16x128 * cost_steps + 3016 * cost_input + 4 * cost_outside_16x128 * cost_steps;
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
       const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-      const int64_t cost_fast_d32_s2 = 3296000 + 14730 * cost_steps + 635 * cost_tiles_32x64 * cost_steps + 4712 * cost_input + 4 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_fast_d32_s2 = 2873000 + 16390 * cost_steps + 607 * cost_tiles_32x64 * cost_steps + 2763 * cost_input + 421 * cost_output + 4 * cost_outside_32x64 * cost_steps;
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
       const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
-      const int64_t cost_fast_d32_s1_pair = 2787000 + 58640 * cost_steps + 615 * cost_tiles_32x64 * cost_steps + 62710 * cost_rounds_32x64_264 * cost_steps + 1950 * cost_input;
-      const int64_t cost_fast_d32_s2_pair = 3996000 + 22410 * cost_steps + 601 * cost_tiles_32x64 * cost_steps + 2500 * cost_input + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_fast_d32_s1_pair = 2312000 + 54740 * cost_steps + 617 * cost_tiles_32x64 * cost_steps + 52000 * cost_rounds_32x64_264 * cost_steps + 1135 * cost_input + 639 * cost_output;
+      const int64_t cost_fast_d32_s2_pair = 3563000 + 25160 * cost_steps + 609 * cost_tiles_32x64 * cost_steps + 838 * cost_input + 2 * cost_outside_32x64 * cost_steps;
       const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
-      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
-      const int64_t cost_fast_d32_wide_pair = 3100000 + 88570 * cost_steps + 1302 * cost_tiles_32x128 * cost_steps + 4577 * cost_input + 1 * cost_outside_32x128 * cost_steps;
-      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_fast_d8x8_pair <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d8x8-pair
-        rule = 86;
+      const int64_t cost_fast_d32_wide_pair = 2504000 + 74190 * cost_steps + 221 * cost_tiles_32x128 + 1323 * cost_tiles_32x128 * cost_steps + 1205 * cost_input + 358 * cost_output;
+      const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+      const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+      const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
+      const int64_t cost_fast_d64_s1 = 2380000 + 60250 * cost_steps + 390 * cost_tiles_64x64 * cost_steps + 2159000 * cost_rounds_64x64_132 + 60300 * cost_rounds_64x64_132 * cost_steps + 5790 * cost_input + 47 * cost_output;
+      const int64_t cost_fast_d64_s2_pair = 3990000 + 32670 * cost_steps + 524 * cost_tiles_64x64 * cost_steps + 2754 * cost_input + 1714 * cost_output;
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
+      const int64_t cost_fast_d64_wide_deep = 3008000 + 54460 * cost_steps + 1229 * cost_tiles_64x128 * cost_steps + 1256000 * cost_rounds_64x128_132 + 50270 * cost_rounds_64x128_132 * cost_steps + 4643 * cost_input + 167 * cost_output;
+      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_fast_d8x8_pair <= cost_fast_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d8x8-pair
+        rule = 100;
         return 1;
       }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d8-s2
-        rule = 87;
+      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1 <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s1 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d8-s1
+        rule = 101;
+        return 3;
+      }
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d8-s2
+        rule = 102;
         return 4;
       }
-      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d8-s1-pair
-        rule = 88;
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d8-s1-pair
+        rule = 103;
         return 5;
       }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2_pair <= cost_fast_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d8-s2-pair
-        rule = 89;
+      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d8-s2-pair
+        rule = 104;
         return 6;
       }
-      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_wide_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_wide_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d8-wide-pair
-        rule = 90;
-        return 7;
-      }
-      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d16-s1
-        rule = 91;
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d16-s1
+        rule = 105;
         return 8;
       }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d16-s2
-        rule = 92;
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d16-s2
+        rule = 106;
         return 9;
       }
-      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d16-s1-pair
-        rule = 93;
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d16-s1-pair
+        rule = 107;
         return 10;
       }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d16-s2-pair
-        rule = 94;
-        return 11;
+      if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_wide_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d16-wide-pair
+        rule = 108;
+        return 12;
       }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d32-s2
-        rule = 95;
+      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d32-s2
+        rule = 109;
         return 14;
       }
-      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d32-s1-pair
-        rule = 96;
+      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d32-s1-pair
+        rule = 110;
         return 15;
       }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-fast-d32-s2-pair
-        rule = 97;
+      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s2_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d32-s2-pair
+        rule = 111;
         return 16;
       }
-      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576) {  // decode-fast-d32-wide-pair
-        rule = 98;
+      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_wide_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_wide_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_wide_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d32-wide-pair
+        rule = 112;
         return 17;
+      }
+      if (M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && (cost_fast_d64_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d64_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d64-s1
+        rule = 113;
+        return 18;
+      }
+      if (M <= 64 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 264 <= 24576 && (cost_fast_d64_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d64-s2-pair
+        rule = 114;
+        return 20;
+      }
+      if (M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960) {  // decode-fast-d64-wide-deep
+        rule = 115;
+        return 22;
       }
     }
     if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */) {
@@ -1250,108 +1380,133 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
       const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
       const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
       const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
+      const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
       const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
-      const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
       const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
       const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
       const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
-      const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
       const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
+      const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
       const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
       const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
-      const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
-      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
-      const int64_t cost_row_d8x8_pair = 3229000 + 15770 * cost_steps + 141 * cost_tiles_8x16 * cost_steps + 21290 * cost_rounds_8x16_264 * cost_steps + 37210 * cost_input + 19070 * cost_output + 3 * cost_outside_8x16 * cost_steps;
-      const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
-      const int64_t cost_row_d8_s1 = 2214000 + 57910 * cost_steps + 574 * cost_tiles_8x64 * cost_steps + 155000 * cost_rounds_8x64_132 + 43750 * cost_rounds_8x64_132 * cost_steps + 3924 * cost_input + 2433 * cost_output + 3 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_row_d8_s2 = 2756000 + 20850 * cost_steps + 785 * cost_tiles_8x64 * cost_steps;
-      const int64_t cost_row_d8_s1_pair = 2160000 + 60800 * cost_steps + 6037 * cost_tiles_8x64 + 517 * cost_tiles_8x64 * cost_steps + 14320000 * cost_rounds_8x64_264 + 4339 * cost_output + 5 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_row_d16_s1 = 1920000 + 65700 * cost_steps + 8801 * cost_tiles_16x64 + 393 * cost_tiles_16x64 * cost_steps + 57370 * cost_rounds_16x64_132 * cost_steps + 3364 * cost_input + 2 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_row_d16_s2 = 2439000 + 25770 * cost_steps + 684 * cost_tiles_16x64 * cost_steps + 1322 * cost_input + 9931 * cost_output;
-      const int64_t cost_row_d16_s1_pair = 2051000 + 67800 * cost_steps + 6475 * cost_tiles_16x64 + 466 * cost_tiles_16x64 * cost_steps + 15060000 * cost_rounds_16x64_264 + 2985 * cost_input + 468 * cost_output + 5 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_row_d16_s2_pair = 3525000 + 26510 * cost_steps + 689 * cost_tiles_16x64 * cost_steps + 2397 * cost_input + 1 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
-      const int64_t cost_outside_16x128 = M * 15 % 16 * ((N + 127) / 128);
-      const int64_t cost_row_d16_wide_pair = 2561000 + 71800 * cost_steps + 1435 * cost_tiles_16x128 * cost_steps + 6514 * cost_input + 2 * cost_outside_16x128 * cost_steps;
+      const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+      const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+      const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
+      const int64_t cost_row_d8x8_pair = 2961000 + 6814 * cost_steps + 151 * cost_tiles_8x16 * cost_steps + 16790 * cost_rounds_8x16_264 * cost_steps + 54790 * cost_input + 5114 * cost_output + 2 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_row_d8_s1 = 1821000 + 49860 * cost_steps + 534 * cost_tiles_8x64 * cost_steps + 755000 * cost_rounds_8x64_132 + 31610 * cost_rounds_8x64_132 * cost_steps + 307 * cost_input;
+      const int64_t cost_row_d8_s2 = 2155000 + 18180 * cost_steps + 681 * cost_tiles_8x64 * cost_steps + 716 * cost_input;
+      const int64_t cost_row_d8_s1_pair = 1933000 + 52470 * cost_steps + 2219 * cost_tiles_8x64 + 547 * cost_tiles_8x64 * cost_steps + 51980 * cost_rounds_8x64_264 * cost_steps;
+      const int64_t cost_row_d8_s2_pair = 3226000 + 23920 * cost_steps + 612 * cost_tiles_8x64 * cost_steps;
+      const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
+      const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
+      const int64_t cost_row_d8_wide_pair = 2162000 + 56160 * cost_steps + 314 * cost_tiles_8x128 + 1345 * cost_tiles_8x128 * cost_steps + 4221 * cost_input + 234 * cost_output + 2 * cost_outside_8x128 * cost_steps;
+      const int64_t cost_row_d16_s1 = 2089000 + 43770 * cost_steps + 563 * cost_tiles_16x64 * cost_steps + 762600 * cost_rounds_16x64_132 + 31220 * cost_rounds_16x64_132 * cost_steps + 1544 * cost_input;
+      const int64_t cost_row_d16_s2 = 2292000 + 19690 * cost_steps + 651 * cost_tiles_16x64 * cost_steps + 1013 * cost_input;
+      const int64_t cost_row_d16_s1_pair = 1974000 + 53020 * cost_steps + 627 * cost_tiles_16x64 * cost_steps + 47810 * cost_rounds_16x64_264 * cost_steps + 423 * cost_input + 787 * cost_output;
+      const int64_t cost_row_d16_wide_pair = 2165000 + 63010 * cost_steps + 1364 * cost_tiles_16x128 * cost_steps + 3069 * cost_input;
       const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
-      const int64_t cost_row_d32_s1 = 2102000 + 70430 * cost_steps + 7978 * cost_tiles_32x64 + 278 * cost_tiles_32x64 * cost_steps + 69720 * cost_rounds_32x64_132 * cost_steps + 1493 * cost_input + 3792 * cost_output + 3 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_row_d32_s2 = 2729000 + 25160 * cost_steps + 272 * cost_tiles_32x64 + 583 * cost_tiles_32x64 * cost_steps + 4175 * cost_input + 3608 * cost_output + 4 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_row_d32_s1_pair = 2272000 + 70860 * cost_steps + 4095 * cost_tiles_32x64 + 456 * cost_tiles_32x64 * cost_steps + 13800000 * cost_rounds_32x64_264 + 343 * cost_input + 4377 * cost_output + 4 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_row_d32_s2_pair = 3676000 + 30430 * cost_steps + 658 * cost_tiles_32x64 * cost_steps + 1388 * cost_input + 1 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_row_d32_wide_pair = 2892000 + 87630 * cost_steps + 1404 * cost_tiles_32x128 * cost_steps + 6903 * cost_input + 2 * cost_outside_32x128 * cost_steps;
-      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_row_d8x8_pair <= cost_row_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d8x8-pair
-        rule = 99;
+      const int64_t cost_row_d32_s1 = 2197000 + 50720 * cost_steps + 520 * cost_tiles_32x64 * cost_steps + 1021000 * cost_rounds_32x64_132 + 34340 * cost_rounds_32x64_132 * cost_steps + 690 * cost_input + 1124 * cost_output;
+      const int64_t cost_row_d32_s2 = 2631000 + 19460 * cost_steps + 571 * cost_tiles_32x64 * cost_steps + 2643 * cost_input + 903 * cost_output + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_row_d32_s1_pair = 2085000 + 55620 * cost_steps + 630 * cost_tiles_32x64 * cost_steps + 48940 * cost_rounds_32x64_264 * cost_steps + 2428 * cost_input + 978 * cost_output;
+      const int64_t cost_row_d32_s2_pair = 3300000 + 26200 * cost_steps + 667 * cost_tiles_32x64 * cost_steps + 1645 * cost_input;
+      const int64_t cost_row_d64_s1 = 2490000 + 65490 * cost_steps + 408 * cost_tiles_64x64 * cost_steps + 1954000 * cost_rounds_64x64_132 + 61910 * cost_rounds_64x64_132 * cost_steps + 2467 * cost_input;
+      const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
+      const int64_t cost_row_d64_s2 = 3212000 + 20850 * cost_steps + 397 * cost_tiles_64x64 * cost_steps + 4644 * cost_input + 662 * cost_output + 5 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_row_d64_s2_pair = 3487000 + 36670 * cost_steps + 423 * cost_tiles_64x64 * cost_steps + 4518 * cost_input + 2348 * cost_output + 3 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
+      const int64_t cost_row_d64_wide_pair = 3021000 + 88640 * cost_steps + 1275 * cost_tiles_64x128 * cost_steps + 6711 * cost_input + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_row_d64_wide_deep = 3012000 + 58550 * cost_steps + 1250 * cost_tiles_64x128 * cost_steps + 541700 * cost_rounds_64x128_132 + 62150 * cost_rounds_64x128_132 * cost_steps + 3285 * cost_input;
+      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_row_d8x8_pair <= cost_row_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8x8-pair
+        rule = 116;
         return 1;
       }
-      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1 <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d8-s1
-        rule = 100;
+      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1 <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8-s1
+        rule = 117;
         return 3;
       }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d8-s2
-        rule = 101;
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s2 <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8-s2
+        rule = 118;
         return 4;
       }
-      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d8-s1-pair
-        rule = 102;
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1_pair <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8-s1-pair
+        rule = 119;
         return 5;
       }
-      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d16-s1
-        rule = 103;
+      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8-s2-pair
+        rule = 120;
+        return 6;
+      }
+      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_wide_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8-wide-pair
+        rule = 121;
+        return 7;
+      }
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d16-s1
+        rule = 122;
         return 8;
       }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d16-s2
-        rule = 104;
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d16-s2
+        rule = 123;
         return 9;
       }
-      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d16-s1-pair
-        rule = 105;
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d16-s1-pair
+        rule = 124;
         return 10;
       }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d16-s2-pair
-        rule = 106;
-        return 11;
-      }
-      if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d16-wide-pair
-        rule = 107;
+      if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d16-wide-pair
+        rule = 125;
         return 12;
       }
-      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d32-s1
-        rule = 108;
+      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d32-s1
+        rule = 126;
         return 13;
       }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s2 <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d32-s2
-        rule = 109;
+      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d32-s2
+        rule = 127;
         return 14;
       }
-      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d32-s1-pair
-        rule = 110;
+      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d32-s1-pair
+        rule = 128;
         return 15;
       }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2_pair <= cost_row_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-row-d32-s2-pair
-        rule = 111;
+      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d32-s2-pair
+        rule = 129;
         return 16;
       }
-      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576) {  // decode-row-d32-wide-pair
-        rule = 112;
-        return 17;
+      if (M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && (cost_row_d64_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d64_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d64_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d64_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d64-s1
+        rule = 130;
+        return 18;
+      }
+      if (M <= 64 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 264 <= 24576 && (cost_row_d64_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d64_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d64_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d64-s2
+        rule = 131;
+        return 19;
+      }
+      if (M <= 64 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 264 <= 24576 && (cost_row_d64_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d64_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d64-s2-pair
+        rule = 132;
+        return 20;
+      }
+      if (M <= 64 && N <= num_sms * 1024 && ((K + 127) / 128) * 320 <= 24576 && (cost_row_d64_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d64-wide-pair
+        rule = 133;
+        return 21;
+      }
+      if (M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960) {  // decode-row-d64-wide-deep
+        rule = 134;
+        return 22;
       }
     }
     if (measured_sizes && scaling == 2 /* block */) {
       const int64_t cost_steps = ((K + 63) / 64);
-      const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
-      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
-      const int64_t cost_rounds_8x16_264 = cost_last_8x16 / 264;
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
-      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
       const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
       const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
-      const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
+      const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
       const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
-      const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
-      const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
+      const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
       const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
       const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
       const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
@@ -1361,170 +1516,198 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
       const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
       const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
-      const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
+      const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+      const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+      const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
+      const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
+      const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
       const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
-      const int64_t cost_block_d8x8_pair = 4126000 + 13910 * cost_steps + 129 * cost_tiles_8x16 * cost_steps + 27720 * cost_rounds_8x16_264 * cost_steps + 66080 * cost_input + 4889 * cost_output + 4 * cost_outside_8x16 * cost_steps;
-      const int64_t cost_block_d8_s2 = 3211000 + 20010 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_block_d8_s1_pair = 2943000 + 63010 * cost_steps + 6903 * cost_tiles_8x64 + 488 * cost_tiles_8x64 * cost_steps + 16540000 * cost_rounds_8x64_264 + 8 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_block_d8_s2_pair = 4237000 + 22920 * cost_steps + 705 * cost_tiles_8x64 * cost_steps + 6 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_block_d8_wide_pair = 3383000 + 80920 * cost_steps + 1387 * cost_tiles_8x128 * cost_steps + 9 * cost_outside_8x128 * cost_steps;
-      const int64_t cost_block_d16_s1 = 2841000 + 68240 * cost_steps + 4757 * cost_tiles_16x64 + 369 * cost_tiles_16x64 * cost_steps + 69470 * cost_rounds_16x64_132 * cost_steps + 2376 * cost_input + 1 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d16_s2 = 3146000 + 25790 * cost_steps + 615 * cost_tiles_16x64 * cost_steps + 11370 * cost_output + 3 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d16_s1_pair = 3078000 + 68080 * cost_steps + 500 * cost_tiles_16x64 * cost_steps + 15080000 * cost_rounds_16x64_264 + 10770 * cost_input + 9 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d16_s2_pair = 4303000 + 27430 * cost_steps + 662 * cost_tiles_16x64 * cost_steps + 1377 * cost_input + 3 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d32_s1 = 3106000 + 78690 * cost_steps + 382 * cost_tiles_32x64 * cost_steps + 82950 * cost_rounds_32x64_132 + 74150 * cost_rounds_32x64_132 * cost_steps;
-      const int64_t cost_block_d32_s2 = 3640000 + 27800 * cost_steps + 873 * cost_tiles_32x64 + 627 * cost_tiles_32x64 * cost_steps + 1736 * cost_input + 1 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_block_d32_s1_pair = 2724000 + 104900 * cost_steps + 514 * cost_tiles_32x64 * cost_steps + 15650000 * cost_rounds_32x64_264 + 971 * cost_input;
-      const int64_t cost_block_d32_wide_pair = 2823000 + 138300 * cost_steps + 1335 * cost_tiles_32x128 * cost_steps + 4221 * cost_input;
-      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_block_d8x8_pair <= cost_block_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8x8_pair <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8x8_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8x8_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8x8_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8x8_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d8x8-pair
-        rule = 113;
-        return 1;
+      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
+      const int64_t cost_block_d8_s1 = 2016000 + 61640 * cost_steps + 448 * cost_tiles_8x64 * cost_steps + 862000 * cost_rounds_8x64_132 + 38270 * cost_rounds_8x64_132 * cost_steps + 1800 * cost_input + 2 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_s2 = 2299000 + 22850 * cost_steps + 2084 * cost_tiles_8x64 + 620 * cost_tiles_8x64 * cost_steps + 1236 * cost_input;
+      const int64_t cost_block_d8_s1_pair = 2225000 + 62020 * cost_steps + 2882 * cost_tiles_8x64 + 495 * cost_tiles_8x64 * cost_steps + 65200 * cost_rounds_8x64_264 * cost_steps + 607 * cost_output + 3 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_s2_pair = 3338000 + 30320 * cost_steps + 561 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_wide_pair = 2772000 + 58520 * cost_steps + 1344 * cost_tiles_8x128 * cost_steps + 6 * cost_outside_8x128 * cost_steps;
+      const int64_t cost_block_d16_s1 = 2335000 + 53930 * cost_steps + 462 * cost_tiles_16x64 * cost_steps + 186400 * cost_rounds_16x64_132 + 50870 * cost_rounds_16x64_132 * cost_steps + 2201 * cost_input + 3 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s2 = 2576000 + 25110 * cost_steps + 510 * cost_tiles_16x64 + 567 * cost_tiles_16x64 * cost_steps + 668 * cost_input + 185 * cost_output + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s1_pair = 2443000 + 62740 * cost_steps + 796 * cost_tiles_16x64 + 558 * cost_tiles_16x64 * cost_steps + 55910 * cost_rounds_16x64_264 * cost_steps + 747 * cost_input + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s2_pair = 3429000 + 33310 * cost_steps + 545 * cost_tiles_16x64 * cost_steps + 1218 * cost_input + 4 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d32_s1 = 2436000 + 70630 * cost_steps + 402 * cost_tiles_32x64 * cost_steps + 651200 * cost_rounds_32x64_132 + 49930 * cost_rounds_32x64_132 * cost_steps + 1089 * cost_output;
+      const int64_t cost_block_d32_s2 = 3022000 + 25690 * cost_steps + 329 * cost_tiles_32x64 * cost_steps + 4814 * cost_input + 1526 * cost_output + 9 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_d32_s1_pair = 2503000 + 76790 * cost_steps + 564 * cost_tiles_32x64 * cost_steps + 59280 * cost_rounds_32x64_264 * cost_steps + 3010 * cost_input;
+      const int64_t cost_block_d32_s2_pair = 3594000 + 41150 * cost_steps + 509 * cost_tiles_32x64 * cost_steps + 2179 * cost_input + 523 * cost_output + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_d64_s1 = 2328000 + 97510 * cost_steps + 220 * cost_tiles_64x64 * cost_steps + 2033000 * cost_rounds_64x64_132 + 88670 * cost_rounds_64x64_132 * cost_steps + 2293 * cost_input;
+      const int64_t cost_block_d64_s2 = 3574000 + 35090 * cost_steps + 420 * cost_tiles_64x64 * cost_steps + 3522 * cost_input;
+      const int64_t cost_block_d64_wide_pair = 1035000 + 226900 * cost_steps + 829 * cost_tiles_64x128 * cost_steps + 11710 * cost_input + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_block_d64_wide_deep = 3175000 + 127400 * cost_steps + 771 * cost_tiles_64x128 * cost_steps + 123600 * cost_rounds_64x128_132 * cost_steps + 455 * cost_input + 835 * cost_output;
+      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_s1 <= cost_block_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d8-s1
+        rule = 135;
+        return 3;
       }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s2 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d8-s2
-        rule = 114;
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s2 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d8-s2
+        rule = 136;
         return 4;
       }
-      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_s1_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d8-s1-pair
-        rule = 115;
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_s1_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d8-s1-pair
+        rule = 137;
         return 5;
       }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d8-s2-pair
-        rule = 116;
+      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d8-s2-pair
+        rule = 138;
         return 6;
       }
-      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_wide_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d8-wide-pair
-        rule = 117;
+      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_wide_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d8-wide-pair
+        rule = 139;
         return 7;
       }
-      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d16-s1
-        rule = 118;
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d16-s1
+        rule = 140;
         return 8;
       }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d16-s2
-        rule = 119;
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d16-s2
+        rule = 141;
         return 9;
       }
-      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d16-s1-pair
-        rule = 120;
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d16-s1-pair
+        rule = 142;
         return 10;
       }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d16-s2-pair
-        rule = 121;
+      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d16-s2-pair
+        rule = 143;
         return 11;
       }
-      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s1 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d32-s1
-        rule = 122;
+      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s1 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d32-s1
+        rule = 144;
         return 13;
       }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_block_d32_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s2 <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d32-s2
-        rule = 123;
+      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_block_d32_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s2 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s2 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d32-s2
+        rule = 145;
         return 14;
       }
-      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1_pair <= cost_block_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576)) {  // decode-block-d32-s1-pair
-        rule = 124;
+      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d32-s1-pair
+        rule = 146;
         return 15;
       }
-      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576) {  // decode-block-d32-wide-pair
-        rule = 125;
-        return 17;
+      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_block_d32_s2_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s2_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d32-s2-pair
+        rule = 147;
+        return 16;
+      }
+      if (M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && (cost_block_d64_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d64_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d64_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d64-s1
+        rule = 148;
+        return 18;
+      }
+      if (M <= 64 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 264 <= 24576 && (cost_block_d64_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d64_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d64-s2
+        rule = 149;
+        return 19;
+      }
+      if (M <= 64 && N <= num_sms * 1024 && ((K + 127) / 128) * 320 <= 24576 && (cost_block_d64_wide_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d64-wide-pair
+        rule = 150;
+        return 21;
+      }
+      if (M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960) {  // decode-block-d64-wide-deep
+        rule = 151;
+        return 22;
       }
     }
   }
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (M <= 8) {  // d8-gddr
-      rule = 126;
+      rule = 152;
       return 0;
     }
     if (true) {  // d16-gddr
-      rule = 127;
+      rule = 153;
       return 2;
     }
   }
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 1 && narrow && K >= 4608 && activations <= 43008) {  // d8-one-row
-      rule = 128;
+      rule = 154;
       return 1;
     }
     if (M <= 8 && narrow) {  // d8-narrow
-      rule = 129;
+      rule = 155;
       return 4;
     }
     if (M <= 8 && one_tile && K <= 3072) {  // d8-short-k
-      rule = 130;
+      rule = 156;
       return 3;
     }
     if (M <= 8 && one_tile) {  // d8-one-tile
-      rule = 131;
+      rule = 157;
       return 6;
     }
     if (M <= 8 && wide) {  // d8-wide
-      rule = 132;
+      rule = 158;
       return 7;
     }
     if (M <= 8) {  // d8-more-tiles
-      rule = 133;
+      rule = 159;
       return 5;
     }
     if (M <= 16 && narrow) {  // d16-narrow
-      rule = 134;
+      rule = 160;
       return 9;
     }
     if (M <= 16 && one_tile && K <= 3072) {  // d16-short-k
-      rule = 135;
+      rule = 161;
       return 8;
     }
     if (M <= 16 && one_tile) {  // d16-one-tile
-      rule = 136;
+      rule = 162;
       return 11;
     }
     if (M <= 16 && wide) {  // d16-wide
-      rule = 137;
+      rule = 163;
       return 12;
     }
     if (M <= 16) {  // d16-more-tiles
-      rule = 138;
+      rule = 164;
       return 10;
     }
     if (M <= 32 && narrow) {  // d32-narrow
-      rule = 139;
+      rule = 165;
       return 14;
     }
     if (M <= 32 && one_tile && K <= 3072) {  // d32-short-k
-      rule = 140;
+      rule = 166;
       return 13;
     }
     if (M <= 32 && one_tile) {  // d32-one-tile
-      rule = 141;
+      rule = 167;
       return 16;
     }
     if (M <= 32 && wide) {  // d32-wide
-      rule = 142;
+      rule = 168;
       return 17;
     }
     if (M <= 32) {  // d32-more-tiles
-      rule = 143;
+      rule = 169;
       return 15;
     }
     if (narrow) {  // d64-narrow
-      rule = 144;
+      rule = 170;
       return 19;
     }
     if (one_tile && K <= 3072) {  // d64-short-k
-      rule = 145;
+      rule = 171;
       return 18;
     }
     if (one_tile) {  // d64-one-tile
-      rule = 146;
+      rule = 172;
       return 20;
     }
     if (wide) {  // d64-wide
-      rule = 147;
+      rule = 173;
       return 21;
     }
     if (true) {  // d64-more-tiles
-      rule = 148;
+      rule = 174;
       return 22;
     }
   }
@@ -1535,19 +1718,19 @@ inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, in
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (M <= 16) {  // mma-16-rows
-      rule = 149;
+      rule = 175;
       return 23;
     }
     if (M <= 64) {  // mma-64-rows
-      rule = 150;
+      rule = 176;
       return 24;
     }
     if (M <= 256) {  // mma-256-rows
-      rule = 151;
+      rule = 177;
       return 25;
     }
     if (true) {  // mma-large
-      rule = 152;
+      rule = 178;
       return 26;
     }
   }
@@ -1568,93 +1751,187 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
   if ((arch & 0x10u) != 0) {
     if (measured_sizes && accumulation == 1 /* fast */ && scaling != 2 /* block */) {
       const int64_t cost_steps = ((K + 63) / 64);
-      const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
-      const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
-      const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
-      const int64_t cost_weight = N * K / 1024;
-      const int64_t cost_input = M * K / 1024;
-      const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
-      const int64_t cost_fast_f16x64_128 = 2870000 + 62440 * cost_steps + 3475 * cost_tiles_16x64 + 695000 * cost_rounds_16x64_132 + 48180 * cost_rounds_16x64_132 * cost_steps + 104 * cost_weight + 1620 * cost_input + 5 * cost_outside_16x64 * cost_steps;
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
-      const int64_t cost_rounds_32x64_262 = cost_last_32x64 / 262;
+      const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
+      const int64_t cost_late_32x64_264_132 = cost_last_32x64 + 132;
+      const int64_t cost_late_32x64_264_132_wholes = cost_late_32x64_264_132 / 264;
+      const int64_t cost_shares_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_input = M * K / 1024;
       const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-      const int64_t cost_fast_f32x64_128_s2 = 3588000 + 13920 * cost_steps + 3579 * cost_tiles_32x64 + 168 * cost_tiles_32x64 * cost_steps + 24790 * cost_rounds_32x64_262 * cost_steps + 155 * cost_weight + 2484 * cost_input + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_fast_f32x64_128_s2 = 2533000 + 21930 * cost_steps + 3060 * cost_tiles_32x64 + 139 * cost_tiles_32x64 * cost_steps + 4495 * cost_rounds_32x64_264 * cost_steps + 101800 * cost_late_32x64_264_132_wholes + 6394 * cost_shares_32x64_132 * cost_steps + 159 * cost_weight + 1429 * cost_input + 1 * cost_outside_32x64 * cost_steps;
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
       const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
       const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
       const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
       const int64_t cost_output = M * N / 1024;
-      const int64_t cost_fast_f64x64_128_s2 = 3854000 + 25440 * cost_steps + 5664 * cost_tiles_64x64 + 266 * cost_tiles_64x64 * cost_steps + 27150 * cost_rounds_64x64_132 * cost_steps + 14280 * cost_late_64x64_132_66_wholes * cost_steps + 82 * cost_weight + 525 * cost_input + 252 * cost_output;
-      const int64_t cost_fast_f64x64_128 = 3176000 + 63410 * cost_steps + 2544 * cost_tiles_64x64 + 77 * cost_tiles_64x64 * cost_steps + 67370 * cost_rounds_64x64_132 * cost_steps + 80 * cost_weight + 397 * cost_input + 1212 * cost_output;
+      const int64_t cost_fast_f64x64_128_s2 = 3176000 + 27410 * cost_steps + 826 * cost_tiles_64x64 + 244 * cost_tiles_64x64 * cost_steps + 311200 * cost_rounds_64x64_132 + 25970 * cost_rounds_64x64_132 * cost_steps + 20930 * cost_late_64x64_132_66_wholes * cost_steps + 81 * cost_weight + 232 * cost_input + 85 * cost_output;
+      const int64_t cost_fast_f64x64_128 = 2270000 + 75200 * cost_steps + 3032 * cost_tiles_64x64 + 57 * cost_tiles_64x64 * cost_steps + 75570 * cost_rounds_64x64_132 * cost_steps + 74 * cost_weight + 70 * cost_input;
       const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
       const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
       const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
       const int64_t cost_late_128x64_132_66 = cost_last_128x64 + 66;
       const int64_t cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 / 132;
-      const int64_t cost_fast_f128x64_128_s2 = 4413000 + 26870 * cost_steps + 383 * cost_tiles_128x64 * cost_steps + 695400 * cost_rounds_128x64_132 + 32060 * cost_rounds_128x64_132 * cost_steps + 15450 * cost_late_128x64_132_66_wholes * cost_steps + 83 * cost_weight + 413 * cost_input + 209 * cost_output;
-      const int64_t cost_fast_f128x64_128 = 3494000 + 70540 * cost_steps + 1601 * cost_tiles_128x64 + 137 * cost_tiles_128x64 * cost_steps + 232700 * cost_rounds_128x64_132 + 80680 * cost_rounds_128x64_132 * cost_steps + 89 * cost_weight + 378 * cost_input + 370 * cost_output;
+      const int64_t cost_fast_f128x64_128_s2 = 3588000 + 34030 * cost_steps + 347 * cost_tiles_128x64 * cost_steps + 380300 * cost_rounds_128x64_132 + 37900 * cost_rounds_128x64_132 * cost_steps + 21120 * cost_late_128x64_132_66_wholes * cost_steps + 64 * cost_weight + 98 * cost_input + 151 * cost_output;
+      const int64_t cost_fast_f128x64_128 = 2782000 + 76280 * cost_steps + 154 * cost_tiles_128x64 * cost_steps + 211600 * cost_rounds_128x64_132 + 87360 * cost_rounds_128x64_132 * cost_steps + 69 * cost_weight + 121 * cost_input + 272 * cost_output;
       const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
       const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
       const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
-      const int64_t cost_fast_f128x128_128_team = 4203000 + 105000 * cost_steps + 179 * cost_tiles_128x128 * cost_steps + 977100 * cost_rounds_128x128_132 + 135800 * cost_rounds_128x128_132 * cost_steps + 120 * cost_weight + 344 * cost_input + 131 * cost_output;
-      const int64_t cost_fast_f128x128_128 = 4778000 + 104800 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 132100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 270 * cost_input + 38 * cost_output;
+      const int64_t cost_fast_f128x128_128_team = 3081000 + 114500 * cost_steps + 230 * cost_tiles_128x128 * cost_steps + 983200 * cost_rounds_128x128_132 + 131100 * cost_rounds_128x128_132 * cost_steps + 94 * cost_weight + 216 * cost_input + 60 * cost_output;
+      const int64_t cost_fast_f128x128_128 = 3496000 + 113200 * cost_steps + 265 * cost_tiles_128x128 * cost_steps + 120300 * cost_rounds_128x128_132 * cost_steps + 98 * cost_weight + 210 * cost_input + 75 * cost_output;
+      const int64_t cost_tiles_192x64 = ((M + 191) / 192) * ((N + 63) / 64);
+      const int64_t cost_last_192x64 = cost_tiles_192x64 + -1;
+      const int64_t cost_rounds_192x64_132 = cost_last_192x64 / 132;
+      const int64_t cost_late_192x64_132_66 = cost_last_192x64 + 66;
+      const int64_t cost_late_192x64_132_66_wholes = cost_late_192x64_132_66 / 132;
+      const int64_t cost_fast_f192x64_128_s2 = 4450000 + 40260 * cost_steps + 372 * cost_tiles_192x64 * cost_steps + 1218000 * cost_rounds_192x64_132 + 60930 * cost_rounds_192x64_132 * cost_steps + 20880 * cost_late_192x64_132_66_wholes * cost_steps + 85 * cost_weight + 285 * cost_input;
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-      const int64_t cost_fast_f192x128_128 = 5555000 + 191400 * cost_steps + 165 * cost_tiles_192x128 * cost_steps + 855400 * cost_rounds_192x128_132 + 211400 * cost_rounds_192x128_132 * cost_steps + 93 * cost_weight + 296 * cost_input;
+      const int64_t cost_fast_f192x128_128 = 4845000 + 179400 * cost_steps + 269 * cost_tiles_192x128 * cost_steps + 189400 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 227 * cost_input + 189 * cost_output;
       const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
       const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
       const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
-      const int64_t cost_fast_f256x128_128 = 4221000 + 260100 * cost_steps + 144 * cost_tiles_256x128 * cost_steps + 199600 * cost_rounds_256x128_132 + 291500 * cost_rounds_256x128_132 * cost_steps + 82 * cost_weight + 278 * cost_input + 482 * cost_output;
-      if (cost_fast_f16x64_128 <= cost_fast_f32x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f64x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f16x64_128 <= cost_fast_f128x64_128 && cost_fast_f16x64_128 <= cost_fast_f128x128_128_team && cost_fast_f16x64_128 <= cost_fast_f128x128_128 && cost_fast_f16x64_128 <= cost_fast_f192x128_128 && cost_fast_f16x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f16x64-128
-        rule = 153;
-        return 28;
-      }
-      if (cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f32x64-128-s2
-        rule = 154;
+      const int64_t cost_fast_f256x128_128 = 3496000 + 257300 * cost_steps + 192 * cost_tiles_256x128 * cost_steps + 572500 * cost_rounds_256x128_132 + 275600 * cost_rounds_256x128_132 * cost_steps + 79 * cost_weight + 135 * cost_input + 385 * cost_output;
+      if (cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f32x64-128-s2
+        rule = 179;
         return 31;
       }
-      if (cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128-s2
-        rule = 155;
+      if (cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128-s2
+        rule = 180;
         return 35;
       }
-      if (cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128
-        rule = 156;
+      if (cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128
+        rule = 181;
         return 36;
       }
-      if (cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128-s2
-        rule = 157;
+      if (cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128-s2
+        rule = 182;
         return 40;
       }
-      if (cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128
-        rule = 158;
+      if (cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128
+        rule = 183;
         return 41;
       }
-      if (cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128-team
-        rule = 159;
+      if (cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x64_128_s2 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128-team
+        rule = 184;
         return 43;
       }
-      if (cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128
-        rule = 160;
+      if (cost_fast_f128x128_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128
+        rule = 185;
         return 44;
       }
+      if (cost_fast_f192x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f192x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f192x64-128-s2
+        rule = 186;
+        return 47;
+      }
       if (cost_fast_f192x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f192x128-128
-        rule = 161;
+        rule = 187;
         return 48;
       }
       if (true) {  // wgmma-fast-f256x128-128
-        rule = 162;
+        rule = 188;
         return 50;
       }
     }
     if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */) {
       const int64_t cost_steps = ((K + 63) / 64);
-      const int64_t cost_weight = N * K / 1024;
-      const int64_t cost_input = M * K / 1024;
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+      const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+      const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
+      const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
+      const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
+      const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
+      const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
+      const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
+      const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
+      const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
+      const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
+      const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
+      const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
+      const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
+      const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
+      const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
+      const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
+      const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
+      const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
+      const int64_t cost_late_16x64_264_132 = cost_last_16x64 + 132;
+      const int64_t cost_late_16x64_264_132_wholes = cost_late_16x64_264_132 / 264;
+      const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
+      const int64_t cost_row_p16x64_128_s2 = 2520000 + 24280 * cost_steps + 5371 * cost_tiles_16x64 + 96 * cost_tiles_16x64 * cost_steps + 7322 * cost_rounds_16x64_264 * cost_steps + 10900 * cost_late_16x64_264_132_wholes * cost_steps + 166 * cost_weight + 2242 * cost_input + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_row_p32x64_128 = 2167000 + 86210 * cost_steps + 3976 * cost_tiles_32x64 + 29 * cost_tiles_32x64 * cost_steps + 116600 * cost_rounds_32x64_132 + 74660 * cost_rounds_32x64_132 * cost_steps + 69 * cost_weight + 159 * cost_input;
+      const int64_t cost_row_p64x64_128_s2 = 3092000 + 45980 * cost_steps + 6566 * cost_tiles_64x64 + 318 * cost_tiles_64x64 * cost_steps + 35220 * cost_rounds_64x64_132 * cost_steps + 27370 * cost_late_64x64_132_66_wholes * cost_steps + 29 * cost_weight + 45 * cost_input;
+      const int64_t cost_row_p64x64_128 = 2291000 + 109700 * cost_steps + 3648 * cost_tiles_64x64 + 69 * cost_tiles_64x64 * cost_steps + 104600 * cost_rounds_64x64_132 * cost_steps + 23 * cost_weight + 11 * cost_input;
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
+      const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
+      const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
+      const int64_t cost_row_p64x128_128_s2 = 3542000 + 51890 * cost_steps + 215 * cost_tiles_64x128 * cost_steps + 204800 * cost_rounds_64x128_132 + 56980 * cost_rounds_64x128_132 * cost_steps + 37810 * cost_late_64x128_132_66_wholes * cost_steps + 119 * cost_weight + 602 * cost_input + 810 * cost_output;
+      const int64_t cost_row_p128x64_128 = 3483000 + 107600 * cost_steps + 118 * cost_tiles_128x64 * cost_steps + 990400 * cost_rounds_128x64_132 + 115700 * cost_rounds_128x64_132 * cost_steps + 62 * cost_weight + 98 * cost_input + 100 * cost_output;
+      const int64_t cost_row_p128x128_128 = 3776000 + 149900 * cost_steps + 165 * cost_tiles_128x128 * cost_steps + 1131000 * cost_rounds_128x128_132 + 171600 * cost_rounds_128x128_132 * cost_steps + 94 * cost_weight + 219 * cost_input + 187 * cost_output;
+      const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
+      const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
+      const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
+      const int64_t cost_row_p128x192_128 = 4148000 + 254800 * cost_steps + 5849 * cost_tiles_128x192 + 154 * cost_tiles_128x192 * cost_steps + 870300 * cost_rounds_128x192_132 + 275000 * cost_rounds_128x192_132 * cost_steps + 74 * cost_weight + 200 * cost_input + 192 * cost_output;
+      const int64_t cost_row_p192x128_128 = 4020000 + 236000 * cost_steps + 121 * cost_tiles_192x128 * cost_steps + 908800 * cost_rounds_192x128_132 + 264200 * cost_rounds_192x128_132 * cost_steps + 79 * cost_weight + 214 * cost_input + 303 * cost_output;
+      const int64_t cost_row_p256x128_128 = 5833000 + 333500 * cost_steps + 210 * cost_tiles_256x128 * cost_steps + 2178000 * cost_rounds_256x128_132 + 356400 * cost_rounds_256x128_132 * cost_steps + 61 * cost_weight + 171 * cost_input + 421 * cost_output;
+      if (cost_row_p16x64_128_s2 <= cost_row_p32x64_128 && cost_row_p16x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p64x64_128 && cost_row_p16x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p128x64_128 && cost_row_p16x64_128_s2 <= cost_row_p128x128_128 && cost_row_p16x64_128_s2 <= cost_row_p128x192_128 && cost_row_p16x64_128_s2 <= cost_row_p192x128_128 && cost_row_p16x64_128_s2 <= cost_row_p256x128_128) {  // wgmma-row-p16x64-128-s2
+        rule = 189;
+        return 29;
+      }
+      if (cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128 && cost_row_p32x64_128 <= cost_row_p256x128_128) {  // wgmma-row-p32x64-128
+        rule = 190;
+        return 34;
+      }
+      if (cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128 && cost_row_p64x64_128_s2 <= cost_row_p256x128_128) {  // wgmma-row-p64x64-128-s2
+        rule = 191;
+        return 37;
+      }
+      if (cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128 && cost_row_p64x64_128 <= cost_row_p256x128_128) {  // wgmma-row-p64x64-128
+        rule = 192;
+        return 38;
+      }
+      if (cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128 && cost_row_p64x128_128_s2 <= cost_row_p256x128_128) {  // wgmma-row-p64x128-128-s2
+        rule = 193;
+        return 39;
+      }
+      if (cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128 && cost_row_p128x64_128 <= cost_row_p256x128_128) {  // wgmma-row-p128x64-128
+        rule = 194;
+        return 42;
+      }
+      if (cost_row_p128x128_128 <= cost_row_p128x192_128 && cost_row_p128x128_128 <= cost_row_p192x128_128 && cost_row_p128x128_128 <= cost_row_p256x128_128) {  // wgmma-row-p128x128-128
+        rule = 195;
+        return 45;
+      }
+      if (cost_row_p128x192_128 <= cost_row_p192x128_128 && cost_row_p128x192_128 <= cost_row_p256x128_128) {  // wgmma-row-p128x192-128
+        rule = 196;
+        return 46;
+      }
+      if (cost_row_p192x128_128 <= cost_row_p256x128_128) {  // wgmma-row-p192x128-128
+        rule = 197;
+        return 49;
+      }
+      if (true) {  // wgmma-row-p256x128-128
+        rule = 198;
+        return 52;
+      }
+    }
+    if (measured_sizes && scaling == 2 /* block */) {
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+      const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_input = M * K / 1024;
       const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
@@ -1671,302 +1948,229 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-      const int64_t cost_rounds_32x64_130 = cost_last_32x64 / 130;
-      const int64_t cost_shares_32x64_65 = cost_last_32x64 / 65;
-      const int64_t cost_row_p32x64_128_s2 = 2889000 + 38920 * cost_steps + 12180 * cost_tiles_32x64 + 228 * cost_tiles_32x64 * cost_steps + 3956 * cost_rounds_32x64_130 * cost_steps + 18930 * cost_shares_32x64_65 * cost_steps + 75 * cost_weight + 628 * cost_input + 1 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
-      const int64_t cost_row_p32x64_128 = 2451000 + 86700 * cost_steps + 8150 * cost_tiles_32x64 + 82 * cost_tiles_32x64 * cost_steps + 69710 * cost_rounds_32x64_132 * cost_steps + 61 * cost_weight;
-      const int64_t cost_row_p64x64_128_s2 = 3756000 + 49270 * cost_steps + 4675 * cost_tiles_64x64 + 302 * cost_tiles_64x64 * cost_steps + 574400 * cost_rounds_64x64_132 + 39570 * cost_rounds_64x64_132 * cost_steps + 28840 * cost_late_64x64_132_66_wholes * cost_steps + 31 * cost_weight;
-      const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
-      const int64_t cost_row_p64x64_128 = 2618000 + 95170 * cost_steps + 972 * cost_tiles_64x64 + 131 * cost_tiles_64x64 * cost_steps + 94610 * cost_rounds_64x64_132 * cost_steps + 35 * cost_weight + 390 * cost_input + 1616 * cost_output + 1 * cost_outside_64x64 * cost_steps;
-      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
-      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
-      const int64_t cost_rounds_64x128_130 = cost_last_64x128 / 130;
-      const int64_t cost_late_64x128_130_65 = cost_last_64x128 + 65;
-      const int64_t cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 / 130;
-      const int64_t cost_row_p64x128_128_s2 = 4467000 + 47850 * cost_steps + 241 * cost_tiles_64x128 * cost_steps + 1024000 * cost_rounds_64x128_130 + 54680 * cost_rounds_64x128_130 * cost_steps + 36470 * cost_late_64x128_130_65_wholes * cost_steps + 130 * cost_weight + 816 * cost_input + 346 * cost_output;
-      const int64_t cost_row_p128x64_128 = 3410000 + 105000 * cost_steps + 103 * cost_tiles_128x64 * cost_steps + 736300 * cost_rounds_128x64_132 + 114400 * cost_rounds_128x64_132 * cost_steps + 98 * cost_weight + 306 * cost_input + 644 * cost_output;
-      const int64_t cost_row_p128x128_128 = 4234000 + 142500 * cost_steps + 166 * cost_tiles_128x128 * cost_steps + 998200 * cost_rounds_128x128_132 + 173300 * cost_rounds_128x128_132 * cost_steps + 114 * cost_weight + 208 * cost_input + 317 * cost_output;
-      const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
-      const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
-      const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
-      const int64_t cost_row_p128x192_128 = 4945000 + 253900 * cost_steps + 287 * cost_tiles_128x192 * cost_steps + 2930000 * cost_rounds_128x192_132 + 263500 * cost_rounds_128x192_132 * cost_steps + 92 * cost_weight + 172 * cost_input + 78 * cost_output;
-      const int64_t cost_row_p192x128_128 = 4969000 + 230300 * cost_steps + 363 * cost_tiles_192x128 * cost_steps + 1372000 * cost_rounds_192x128_132 + 245100 * cost_rounds_192x128_132 * cost_steps + 70 * cost_weight + 174 * cost_input + 314 * cost_output;
-      if (cost_row_p32x64_128_s2 <= cost_row_p32x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p128x64_128 && cost_row_p32x64_128_s2 <= cost_row_p128x128_128 && cost_row_p32x64_128_s2 <= cost_row_p128x192_128 && cost_row_p32x64_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p32x64-128-s2
-        rule = 163;
-        return 33;
-      }
-      if (cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p32x64-128
-        rule = 164;
-        return 34;
-      }
-      if (cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p64x64-128-s2
-        rule = 165;
-        return 37;
-      }
-      if (cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p64x64-128
-        rule = 166;
-        return 38;
-      }
-      if (cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128) {  // wgmma-row-p64x128-128-s2
-        rule = 167;
-        return 39;
-      }
-      if (cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x64-128
-        rule = 168;
-        return 42;
-      }
-      if (cost_row_p128x128_128 <= cost_row_p128x192_128 && cost_row_p128x128_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x128-128
-        rule = 169;
-        return 45;
-      }
-      if (cost_row_p128x192_128 <= cost_row_p192x128_128) {  // wgmma-row-p128x192-128
-        rule = 170;
-        return 46;
-      }
-      if (true) {  // wgmma-row-p192x128-128
-        rule = 171;
-        return 49;
-      }
-    }
-    if (measured_sizes && scaling == 2 /* block */) {
-      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
+      const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
+      const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
       const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
       const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
-      const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
-      const int64_t cost_weight = N * K / 1024;
-      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
       const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
-      const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
-      const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
-      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-      const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
-      const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
-      const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
-      const int64_t cost_output = M * N / 1024;
-      const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
-      const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
-      const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
-      const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
-      const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
-      const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
-      const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
-      const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
-      const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
       const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
-      const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
       const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
       const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
-      const int64_t cost_rounds_64x128_130 = cost_last_64x128 / 130;
-      const int64_t cost_late_64x128_130_65 = cost_last_64x128 + 65;
-      const int64_t cost_late_64x128_130_65_wholes = cost_late_64x128_130_65 / 130;
+      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
+      const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
+      const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
       const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
       const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
       const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
-      const int64_t cost_block_p16x64_128 = 2769000 + 70650 * cost_steps + 3211 * cost_tiles_16x64 + 830900 * cost_rounds_16x64_132 + 59680 * cost_rounds_16x64_132 * cost_steps + 102 * cost_weight + 935 * cost_input + 8 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_rounds_32x64_128 = cost_last_32x64 / 128;
-      const int64_t cost_shares_32x64_64 = cost_last_32x64 / 64;
-      const int64_t cost_block_p32x64_128_s2 = 3483000 + 31200 * cost_steps + 6688 * cost_tiles_32x64 + 177 * cost_tiles_32x64 * cost_steps + 370200 * cost_rounds_32x64_128 + 3929 * cost_rounds_32x64_128 * cost_steps + 21510 * cost_shares_32x64_64 * cost_steps + 99 * cost_weight + 1099 * cost_input + 5 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_block_p32x64_128 = 2744000 + 79660 * cost_steps + 6515 * cost_tiles_32x64 + 42 * cost_tiles_32x64 * cost_steps + 75000 * cost_rounds_32x64_132 * cost_steps + 76 * cost_weight + 250 * cost_input + 5 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_rounds_64x64_130 = cost_last_64x64 / 130;
-      const int64_t cost_late_64x64_130_65 = cost_last_64x64 + 65;
-      const int64_t cost_late_64x64_130_65_wholes = cost_late_64x64_130_65 / 130;
-      const int64_t cost_block_p64x64_128_s2 = 4217000 + 42240 * cost_steps + 322 * cost_tiles_64x64 * cost_steps + 1121000 * cost_rounds_64x64_130 + 34420 * cost_rounds_64x64_130 * cost_steps + 29740 * cost_late_64x64_130_65_wholes * cost_steps + 53 * cost_weight + 65 * cost_input;
-      const int64_t cost_block_p64x64_128 = 3127000 + 85260 * cost_steps + 1427 * cost_tiles_64x64 + 112 * cost_tiles_64x64 * cost_steps + 150900 * cost_rounds_64x64_132 + 105600 * cost_rounds_64x64_132 * cost_steps + 39 * cost_weight + 1393 * cost_input + 241 * cost_output + 4 * cost_outside_64x64 * cost_steps;
-      const int64_t cost_block_p64x128_128_s2 = 4894000 + 46000 * cost_steps + 244 * cost_tiles_64x128 * cost_steps + 988000 * cost_rounds_64x128_130 + 62500 * cost_rounds_64x128_130 * cost_steps + 37590 * cost_late_64x128_130_65_wholes * cost_steps + 135 * cost_weight + 851 * cost_input + 200 * cost_output;
-      const int64_t cost_block_p128x64_128 = 3443000 + 104100 * cost_steps + 4892 * cost_tiles_128x64 + 45 * cost_tiles_128x64 * cost_steps + 387800 * cost_rounds_128x64_132 + 121900 * cost_rounds_128x64_132 * cost_steps + 120 * cost_weight + 364 * cost_input;
-      const int64_t cost_block_p128x128_128 = 4278000 + 149000 * cost_steps + 229 * cost_tiles_128x128 * cost_steps + 951900 * cost_rounds_128x128_132 + 177100 * cost_rounds_128x128_132 * cost_steps + 111 * cost_weight + 222 * cost_input;
-      const int64_t cost_block_p128x192_128 = 4437000 + 250500 * cost_steps + 238 * cost_tiles_128x192 * cost_steps + 2480000 * cost_rounds_128x192_132 + 267300 * cost_rounds_128x192_132 * cost_steps + 101 * cost_weight + 297 * cost_input;
-      const int64_t cost_block_p192x128_128 = 4302000 + 252100 * cost_steps + 258 * cost_tiles_192x128 * cost_steps + 825800 * cost_rounds_192x128_132 + 270800 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 246 * cost_input + 323 * cost_output;
-      if (cost_block_p16x64_128 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128 <= cost_block_p32x64_128 && cost_block_p16x64_128 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128 <= cost_block_p64x64_128 && cost_block_p16x64_128 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128 <= cost_block_p128x64_128 && cost_block_p16x64_128 <= cost_block_p128x128_128 && cost_block_p16x64_128 <= cost_block_p128x192_128 && cost_block_p16x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p16x64-128
-        rule = 172;
-        return 30;
+      const int64_t cost_shares_16x64_132 = cost_last_16x64 / 132;
+      const int64_t cost_block_p16x64_128_s2 = 2493000 + 23960 * cost_steps + 5862 * cost_tiles_16x64 + 47 * cost_tiles_16x64 * cost_steps + 1629 * cost_rounds_16x64_264 * cost_steps + 12010 * cost_shares_16x64_132 * cost_steps + 184 * cost_weight + 3429 * cost_input + 4 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_shares_32x64_66 = cost_last_32x64 / 66;
+      const int64_t cost_block_p32x64_128_s2 = 2771000 + 33580 * cost_steps + 7933 * cost_tiles_32x64 + 96 * cost_tiles_32x64 * cost_steps + 4704 * cost_rounds_32x64_132 * cost_steps + 26080 * cost_shares_32x64_66 * cost_steps + 98 * cost_weight + 1393 * cost_input + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_p32x64_128 = 2317000 + 80640 * cost_steps + 2965 * cost_tiles_32x64 + 7 * cost_tiles_32x64 * cost_steps + 281100 * cost_rounds_32x64_132 + 76630 * cost_rounds_32x64_132 * cost_steps + 88 * cost_weight + 725 * cost_input + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
+      const int64_t cost_block_p64x64_128_s2 = 3358000 + 42840 * cost_steps + 4624 * cost_tiles_64x64 + 211 * cost_tiles_64x64 * cost_steps + 308100 * cost_rounds_64x64_132 + 42290 * cost_rounds_64x64_132 * cost_steps + 31640 * cost_late_64x64_132_66_wholes * cost_steps + 62 * cost_weight + 484 * cost_input + 1 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_block_p64x64_128 = 2394000 + 103800 * cost_steps + 3866 * cost_tiles_64x64 + 21 * cost_tiles_64x64 * cost_steps + 108200 * cost_rounds_64x64_132 * cost_steps + 53 * cost_weight + 380 * cost_input + 1 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_block_p64x128_128_s2 = 4097000 + 49430 * cost_steps + 166 * cost_tiles_64x128 * cost_steps + 245100 * cost_rounds_64x128_132 + 70400 * cost_rounds_64x128_132 * cost_steps + 40760 * cost_late_64x128_132_66_wholes * cost_steps + 135 * cost_weight + 831 * cost_input + 525 * cost_output;
+      const int64_t cost_block_p128x64_128 = 2964000 + 109800 * cost_steps + 4535 * cost_tiles_128x64 + 87 * cost_tiles_128x64 * cost_steps + 64770 * cost_rounds_128x64_132 + 121700 * cost_rounds_128x64_132 * cost_steps + 75 * cost_weight + 127 * cost_input;
+      const int64_t cost_block_p128x128_128 = 3434000 + 161000 * cost_steps + 1912 * cost_tiles_128x128 + 225 * cost_tiles_128x128 * cost_steps + 622400 * cost_rounds_128x128_132 + 178600 * cost_rounds_128x128_132 * cost_steps + 85 * cost_weight + 134 * cost_input + 16 * cost_output;
+      const int64_t cost_block_p128x192_128 = 3227000 + 251100 * cost_steps + 6321 * cost_tiles_128x192 + 286 * cost_tiles_128x192 * cost_steps + 50670 * cost_rounds_128x192_132 + 274000 * cost_rounds_128x192_132 * cost_steps + 79 * cost_weight + 150 * cost_input + 126 * cost_output;
+      const int64_t cost_block_p192x128_128 = 3213000 + 257200 * cost_steps + 2072 * cost_tiles_192x128 + 162 * cost_tiles_192x128 * cost_steps + 31620 * cost_rounds_192x128_132 + 280700 * cost_rounds_192x128_132 * cost_steps + 78 * cost_weight + 170 * cost_input + 265 * cost_output;
+      const int64_t cost_block_p256x128_128 = 4431000 + 364200 * cost_steps + 7881 * cost_tiles_256x128 + 192 * cost_tiles_256x128 * cost_steps + 1006000 * cost_rounds_256x128_132 + 381300 * cost_rounds_256x128_132 * cost_steps + 71 * cost_weight + 146 * cost_input + 73 * cost_output;
+      if (cost_block_p16x64_128_s2 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p32x64_128 && cost_block_p16x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p64x64_128 && cost_block_p16x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p128x64_128 && cost_block_p16x64_128_s2 <= cost_block_p128x128_128 && cost_block_p16x64_128_s2 <= cost_block_p128x192_128 && cost_block_p16x64_128_s2 <= cost_block_p192x128_128 && cost_block_p16x64_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p16x64-128-s2
+        rule = 199;
+        return 29;
       }
-      if (cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p32x64-128-s2
-        rule = 173;
+      if (cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128 && cost_block_p32x64_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p32x64-128-s2
+        rule = 200;
         return 33;
       }
-      if (cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p32x64-128
-        rule = 174;
+      if (cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128 && cost_block_p32x64_128 <= cost_block_p256x128_128) {  // wgmma-block-p32x64-128
+        rule = 201;
         return 34;
       }
-      if (cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p64x64-128-s2
-        rule = 175;
+      if (cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128 && cost_block_p64x64_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p64x64-128-s2
+        rule = 202;
         return 37;
       }
-      if (cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p64x64-128
-        rule = 176;
+      if (cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128 && cost_block_p64x64_128 <= cost_block_p256x128_128) {  // wgmma-block-p64x64-128
+        rule = 203;
         return 38;
       }
-      if (cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128) {  // wgmma-block-p64x128-128-s2
-        rule = 177;
+      if (cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128 && cost_block_p64x128_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p64x128-128-s2
+        rule = 204;
         return 39;
       }
-      if (cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x64-128
-        rule = 178;
+      if (cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128 && cost_block_p128x64_128 <= cost_block_p256x128_128) {  // wgmma-block-p128x64-128
+        rule = 205;
         return 42;
       }
-      if (cost_block_p128x128_128 <= cost_block_p128x192_128 && cost_block_p128x128_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x128-128
-        rule = 179;
+      if (cost_block_p128x128_128 <= cost_block_p128x192_128 && cost_block_p128x128_128 <= cost_block_p192x128_128 && cost_block_p128x128_128 <= cost_block_p256x128_128) {  // wgmma-block-p128x128-128
+        rule = 206;
         return 45;
       }
-      if (cost_block_p128x192_128 <= cost_block_p192x128_128) {  // wgmma-block-p128x192-128
-        rule = 180;
+      if (cost_block_p128x192_128 <= cost_block_p192x128_128 && cost_block_p128x192_128 <= cost_block_p256x128_128) {  // wgmma-block-p128x192-128
+        rule = 207;
         return 46;
       }
-      if (true) {  // wgmma-block-p192x128-128
-        rule = 181;
+      if (cost_block_p192x128_128 <= cost_block_p256x128_128) {  // wgmma-block-p192x128-128
+        rule = 208;
         return 49;
+      }
+      if (true) {  // wgmma-block-p256x128-128
+        rule = 209;
+        return 52;
       }
     }
   }
   // straight: sm90
   if ((arch & 0x10u) != 0) {
     if (straight && M <= 16 && split) {  // fast-16-rows-split
-      rule = 182;
+      rule = 210;
       return 27;
     }
     if (straight && M <= 16 && long_ && grouping == 0 /* none */) {  // fast-16-rows-long
-      rule = 183;
+      rule = 211;
       return 27;
     }
     if (straight && M <= 16) {  // fast-16-rows
-      rule = 184;
+      rule = 212;
       return 28;
     }
     if (straight && M <= 32 && split) {  // fast-32-rows-split
-      rule = 185;
+      rule = 213;
       return 31;
     }
     if (straight && M <= 32) {  // fast-32-rows
-      rule = 186;
+      rule = 214;
       return 32;
     }
     if (straight && M <= 64 && split) {  // fast-64-rows-split
-      rule = 187;
+      rule = 215;
       return 35;
     }
     if (straight && M <= 64) {  // fast-64-rows
-      rule = 188;
+      rule = 216;
       return 36;
     }
     if (straight && M <= 128 && split) {  // fast-128-rows-split
-      rule = 189;
+      rule = 217;
       return 40;
     }
     if (straight && M <= 128 && narrower) {  // fast-128-rows
-      rule = 190;
+      rule = 218;
       return 41;
     }
     if (straight && M <= 192 && split) {  // fast-192-rows-split
-      rule = 191;
+      rule = 219;
       return 47;
     }
     if (straight && M <= 256 && few_columns) {  // fast-256-rows-narrow
-      rule = 192;
+      rule = 220;
       return 41;
     }
     if (straight && K <= 512 && M >= 1024) {  // fast-short-k-more-rows
-      rule = 193;
+      rule = 221;
       return 51;
     }
     if (straight && K <= 512) {  // fast-short-k
-      rule = 194;
+      rule = 222;
       return 44;
     }
     if (straight && M > 128 && M <= 1024 && long_) {  // fast-wide-long
-      rule = 195;
+      rule = 223;
       return 50;
     }
     if (straight && tiles_128 <= num_sms) {  // fast-one-round
-      rule = 196;
+      rule = 224;
       return 43;
     }
     if (straight && tall_tiles <= num_sms) {  // fast-one-round-of-192
-      rule = 197;
+      rule = 225;
       return 48;
     }
     if (straight && M <= 256 && tiles_128 <= num_sms * 2) {  // fast-two-rounds
-      rule = 198;
+      rule = 226;
       return 43;
     }
     if (straight && M <= 1024 && K >= 7168) {  // fast-long-k
-      rule = 199;
+      rule = 227;
       return 50;
     }
     if (straight && M >= 8192 && N >= 8192 && K <= 8192) {  // fast-many-rows
-      rule = 200;
+      rule = 228;
       return 48;
     }
     if (straight) {  // fast
-      rule = 201;
+      rule = 229;
       return 44;
     }
   }
   // promoted: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 16 && split) {  // promoted-16-rows-split
-      rule = 202;
+      rule = 230;
       return 29;
     }
     if (M <= 16) {  // promoted-16-rows
-      rule = 203;
+      rule = 231;
       return 30;
     }
     if (M <= 32 && split) {  // promoted-32-rows-split
-      rule = 204;
+      rule = 232;
       return 33;
     }
     if (M <= 32) {  // promoted-32-rows
-      rule = 205;
+      rule = 233;
       return 34;
     }
     if (M <= 64 && split) {  // promoted-64-rows-split
-      rule = 206;
+      rule = 234;
       return 37;
     }
     if (M <= 64) {  // promoted-64-rows
-      rule = 207;
+      rule = 235;
       return 38;
     }
     if (M <= 128 && split && K >= 7168) {  // promoted-128-rows-split
-      rule = 208;
+      rule = 236;
       return 39;
     }
     if (M <= 128 && few_columns) {  // promoted-128-rows-narrow
-      rule = 209;
+      rule = 237;
       return 38;
     }
     if (M <= 128 && N <= num_sms * 64) {  // promoted-128-rows
-      rule = 210;
+      rule = 238;
       return 42;
     }
     if (M <= 256 && few_columns) {  // promoted-256-rows-narrow
-      rule = 211;
+      rule = 239;
       return 42;
     }
     if (K <= 512 && M >= 512) {  // promoted-short-k
-      rule = 212;
+      rule = 240;
       return 49;
     }
     if (N >= 24576 && K >= 1024 && M >= 2048) {  // promoted-wide-more-rows
-      rule = 213;
+      rule = 241;
       return 49;
     }
     if (N >= 24576 && K >= 1024) {  // promoted-wide
-      rule = 214;
+      rule = 242;
       return 46;
     }
     if (M > 128 && M <= 1024 && long_) {  // promoted-long-k
-      rule = 215;
+      rule = 243;
       return 52;
     }
     if (tiles_128 > num_sms && wide_tiles <= num_sms) {  // promoted-one-round-of-192
-      rule = 216;
+      rule = 244;
       return 46;
     }
     if (true) {  // promoted
-      rule = 217;
+      rule = 245;
       return 45;
     }
   }
@@ -1984,45 +2188,45 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   // blocks: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (scaling == 2 /* block */) {  // t-promote
-      rule = 218;
+      rule = 246;
       return 57;
     }
   }
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (tiles_512 * 2 >= num_sms * 8 && fours) {  // rubin-2x1-c8
-      rule = 219;
+      rule = 247;
       return 61;
     }
     if (large && twos) {  // rubin-2x1-c4
-      rule = 220;
+      rule = 248;
       return 60;
     }
     if (large) {  // rubin-2x1
-      rule = 221;
+      rule = 249;
       return 59;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
-      rule = 222;
+      rule = 250;
       return 58;
     }
   }
   // rest: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
-      rule = 223;
+      rule = 251;
       return 56;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 224;
+      rule = 252;
       return 55;
     }
     if (tiles_128 * 2 >= num_sms) {  // t-n128
-      rule = 225;
+      rule = 253;
       return 54;
     }
     if (true) {  // t-n64
-      rule = 226;
+      rule = 254;
       return 53;
     }
   }
