@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ..calibrate.candidates import Choices
     from ..calibrate.measure import Campaign
     from ..calibrate.plan import Design
-    from ..calibrate.records import Method
+    from ..calibrate.records import Header, Method
     from ..ir import Arch, Family, Layer, SpecTree
 
 SIDES = ("M-", "M+", "waves-", "waves+", "K-", "K+")
@@ -153,16 +154,19 @@ def _costs(tree: SpecTree, family: Family, given: dict[str, Any]) -> None:
     found = make_table(family, table, campaign.store.header, campaign.store.passes, hold_out=not given["quick"])
     if not found.costs:
         fail(f"no tile was timed in {MIN_CELLS} cells, so there is nothing to fit.", "name more --rows or --shape")
-    (out / "costs.yaml").write_text(document(found, _why(found.header.device.product, family, given)), "utf-8")
+    (out / "costs.yaml").write_text(document(found, _why(found.header, pick_words(family, given["inputs"]))), "utf-8")
     (out / "times.json").write_text(compact(found), "utf-8")
     (out / "report.md").write_text(report(found), "utf-8")
     click.echo(json.dumps(found.numbers()))
     click.echo(f"wrote {out / 'costs.yaml'}, {out / 'times.json'} and {out / 'report.md'}")
 
 
-def _why(product: str, family: Family, given: dict[str, Any]) -> str:
-    words = ", ".join(f"{k} {v}" for k, v in pick_words(family, given["inputs"]).items())
-    return f"picoseconds on {product}" + (f", {words}" if words else "")
+def _why(header: Header, words: Mapping[str, str]) -> str:
+    """What the costs of a table are of."""
+    parts = [f"picoseconds on {header.device.product}", *(f"{key} {word}" for key, word in words.items())]
+    if len(header.method.layouts) > 1:
+        parts.append("means over weights as " + " and ".join(header.method.layouts))
+    return ", ".join(parts)
 
 
 def _plan(family: Family, arch: Arch, layer: Layer, given: dict[str, Any]) -> list[Choices]:

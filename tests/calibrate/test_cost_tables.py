@@ -19,6 +19,8 @@ from tilewright_codegen.calibrate.cost_plan import cost_choices
 from tilewright_codegen.calibrate.cost_table import Table, document, make_table, read_compact, timed
 from tilewright_codegen.calibrate.geometry import geometry
 from tilewright_codegen.calibrate.records import Cell, Device, Header, Method, Store
+from tilewright_codegen.commands import calibrate
+from tilewright_codegen.evaluate import decide
 from tilewright_codegen.ir import SpecTree
 from tilewright_codegen.tree import load_tree
 
@@ -191,10 +193,13 @@ def command(options: list[str]) -> None:
 
 
 def test_the_command_measures_fits_and_writes(tmp_path: Path, tree: SpecTree) -> None:
-    slow = [{"candidate": t.id, "factor": 1.5} for t in tree.families["gemm_fp8"].tiles if t.id.startswith("p128")]
+    family = tree.families["gemm_fp8"]
+    slow = [{"candidate": t.id, "factor": 1.5} for t in family.tiles if t.id.startswith("p128")]
+    cell = Cell(arch="sm90", num_sms=132, dtype="bf16", M=96, N=4096, K=4096, words={"scaling": "row"})
+    faulty = decide(family, "sm90", cell.problem()).tile(family)
     world = {
         "device": Device(arch="sm90", num_sms=132, product="H200").model_dump(),
-        "effects": slow, "faults": {"p64x64-128": "early-exit"},
+        "effects": slow, "faults": {faulty: "early-exit"},
     }  # fmt: skip
     (tmp_path / "world.json").write_text(json.dumps(world))
     out = tmp_path / "out"
@@ -207,7 +212,7 @@ def test_the_command_measures_fits_and_writes(tmp_path: Path, tree: SpecTree) ->
     command(options)
     text = (out / "costs.yaml").read_text()
     assert text.startswith("schema: costs/1\ntable: row\n")
-    assert "id: p64x64-128," not in text, "a kernel that leaves early is never timed"
+    assert f"id: {faulty}," not in text, "a kernel that leaves early is never timed"
     assert "id: p128x128-128," not in text, "it is half again as slow everywhere"
     command([*options, "--analyse"])
     assert (out / "costs.yaml").read_text() == text
@@ -217,8 +222,21 @@ def test_the_command_measures_fits_and_writes(tmp_path: Path, tree: SpecTree) ->
     assert stored.header is not None
     exact, _ = timed(stored.passes)
     assert [set(c.times) for c in cells] == [set(c.times) for c in exact]
-    table = make_table(tree.families["gemm_fp8"], "row", stored.header, stored.passes, hold_out=False)
+    table = make_table(family, "row", stored.header, stored.passes, hold_out=False)
     assert document(table, "x").count("  - {id:") == text.count("  - {id:")
+
+
+@pytest.mark.parametrize(
+    ("layouts", "text"),
+    [
+        (("packed",), "picoseconds on H200, quant_type nf4"),
+        (("packed", "prepacked"), "picoseconds on H200, quant_type nf4, means over weights as packed and prepacked"),
+    ],
+)
+def test_a_table_says_what_its_costs_are_of(layouts: tuple[str, ...], text: str) -> None:
+    device, method = Device(arch="sm90", num_sms=132, product="H200"), Method.model_validate({"layouts": layouts})
+    header = Header(family="gemm_4bit", layer="nf4", device=device, method=method)
+    assert calibrate._why(header, {"quant_type": "nf4"}) == text
 
 
 def test_few_cells_give_no_table(tmp_path: Path) -> None:
