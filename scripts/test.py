@@ -14,6 +14,7 @@ from pathlib import Path
 from environment import ROOT, TORCH, attempt, make_environment, run
 
 WORK = ROOT / "build" / "test"
+PROCESSES = ("-n", "auto", "--maxprocesses", "4")  # tests start compilers, which take memory
 
 
 def install() -> Path:
@@ -35,7 +36,7 @@ def check(python: Path, pytest_options: list[str]) -> list[str]:
         "support matrix": ["codegen", "matrix", "--write", "README.md", "--check"],
         "key reference": ["codegen", "reference", "--write", "specs/README.md", "--check"],
         "proofs": ["codegen", "prove"],
-        "tests": ["pytest", *pytest_options],
+        "tests": ["pytest", *PROCESSES, *pytest_options],
     }
     return [name for name, command in checks.items() if attempt([python, "-m", *command]) != 0]
 
