@@ -64,11 +64,13 @@ def choose(bench: CudaBench) -> str:
 
 def choices(bench: CudaBench, family: str, cell: Cell, trees: Trees) -> dict[str, str]:
     """What the build and every other tree of rules choose."""
-    found = {BUILT: choose(bench)}
-    for name, tree in trees.items():
-        tile = decide(tree.families[family], cell.arch, cell.problem()).tile(tree.families[family])
-        found[name] = tile or FALLBACK_FORCE
-    return found
+    return {BUILT: choose(bench)} | choices_of(trees, family, cell)
+
+
+def choices_of(trees: Trees, family: str, cell: Cell) -> dict[str, str]:
+    """What trees of rules choose."""
+    families = {name: tree.families[family] for name, tree in trees.items()}
+    return {n: decide(f, cell.arch, cell.problem()).tile(f) or FALLBACK_FORCE for n, f in families.items()}
 
 
 def legal(bench: CudaBench, method: Method, names: list[str]) -> tuple[list[str], dict[str, str]]:
@@ -175,17 +177,16 @@ def summary(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
     }
 
 
-def judge_again(row: dict[str, Any], family: str, trees: Trees) -> dict[str, Any]:
+def judge_again(row: dict[str, Any], result: dict[str, Any], trees: Trees) -> dict[str, Any]:
     """The row with the choices of other rules judged on its times; one that was not timed again, by the screening."""
-    words = row["words"]
-    cell = Cell(arch="sm90", num_sms=132, dtype=row["dtype"], M=row["M"], N=row["N"], K=row["K"], words=words)
-    times, chosen, regret = row["screened"] | row["us"], dict(row["chosen"]), dict(row["regret"])
-    for name, tree in trees.items():
-        tile = decide(tree.families[family], cell.arch, cell.problem()).tile(tree.families[family])
-        chosen[name] = tile or FALLBACK_FORCE
-        taken = times.get(chosen[name], max(times.values()))
+    card = {key: result["device"][key] for key in ("arch", "num_sms")}
+    cell = Cell(**card, **{key: row[key] for key in ("dtype", "M", "N", "K", "words")})
+    times, regret = row["screened"] | row["us"], dict(row["regret"])
+    others = choices_of(trees, result["family"], cell)
+    for name, tile in others.items():
+        taken = times.get(tile, max(times.values()))
         regret[name] = round(max(0.0, taken / min(row["us"].values()) - 1), 4)
-    return {**row, "chosen": chosen, "regret": regret}
+    return {**row, "chosen": row["chosen"] | others, "regret": regret}
 
 
 def measure(options: argparse.Namespace, trees: Trees) -> dict[str, Any]:
@@ -227,7 +228,7 @@ def main() -> None:
     trees = {name: load_tree(folder) for name, folder in (text.split("=", 1) for text in options.specs)}
     if options.times:
         result = json.loads(options.times.read_text("utf-8"))
-        result["rows"] = [judge_again(row, result["family"], trees) for row in result["rows"]]
+        result["rows"] = [judge_again(row, result, trees) for row in result["rows"]]
     else:
         result = measure(options, trees)
     rows = result.pop("rows")
