@@ -67,8 +67,11 @@ def run_calls(family: Any, name: str, seed: int, numbers: range, batch: int, dea
             words.update(outcome.words)
             worst = max(worst, ratio) if ratio == ratio else ratio
             if not ratio <= 1.0:
-                answer = outcome.words[0]
-                failures.append({"call": number, "ratio": round(ratio, 3), "route": answer, "what": outcome.about})
+                again = family.call(random.Random(f"{name}/{seed}/{number}")).ratio
+                failures.append({
+                    "call": number, "ratio": round(ratio, 3), "again": None if again is None else float(again),
+                    "route": outcome.words[0], "what": outcome.about,
+                })  # fmt: skip
         done += len(part)
         print(json.dumps({"next": part.stop}), flush=True)
     hits = round(family.poison.hits / max(1, family.poison.calls), 4)

@@ -29,28 +29,38 @@ NF4_VALUES = (
     0.7229568362236023,
     1.0,
 )
-# A value belongs to code i when it is strictly greater than the i lowest thresholds.
+# A value belongs to code i when it is strictly greater than the i lowest thresholds. They are the float32 values a C++
+# compiler makes of the literals in bitsandbytes' CUDA kernels; four of these lie so near to halfway between two that
+# Python, which reads a double first, would take the other one.
 NF4_THRESHOLDS = (
-    -0.8480964004993439,
-    -0.6106329262256622,
+    -0.8480964303016663,
+    -0.6106328964233398,
     -0.4599952697753906,
-    -0.33967943489551544,
-    -0.23460740596055984,
-    -0.13791173323988914,
+    -0.33967941999435425,
+    -0.23460739850997925,
+    -0.13791173696517944,
     -0.045525018125772476,
     0.03979014977812767,
-    0.1202552504837513,
+    0.1202552542090416,
     0.2035212516784668,
-    0.2920137718319893,
+    0.2920137643814087,
     0.3893125355243683,
-    0.5016634166240692,
+    0.5016633868217468,
     0.6427869200706482,
-    0.8614784181118011,
+    0.8614783883094788,
 )
 
 _FP4_MAGNITUDES = (0.0, 0.0625 / 12, 8 / 12, 12 / 12, 4 / 12, 6 / 12, 2 / 12, 3 / 12)
 FP4_VALUES = _FP4_MAGNITUDES + tuple(-value for value in _FP4_MAGNITUDES)
-FP4_THRESHOLDS = (0.00260417, 0.0859375, 0.20833333, 0.29166667, 0.4166667, 0.583333, 0.8333333)
+FP4_THRESHOLDS = (
+    0.0026041700039058924,
+    0.0859375,
+    0.2083333283662796,
+    0.2916666567325592,
+    0.4166666865348816,
+    0.5833330154418945,
+    0.8333333134651184,
+)
 # Codes by rising magnitude: fp4 codes are not ordered by value.
 FP4_CODES_BY_MAGNITUDE = (0, 1, 6, 7, 4, 5, 2, 3)
 

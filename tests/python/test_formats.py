@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
+from fractions import Fraction
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,6 +20,7 @@ from .scalar_reference import absmax_codes, e2m1_code, e4m3_value, fp4_code, nf4
 
 SMALL = [(1, 1), (7, 13), (3, 65)]
 LARGE = [(129, 97), (2, 4128)]
+ON_CARD = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 CELLS = [
     (quant_type, blocksize, shape)
     for quant_type in ("nf4", "fp4")
@@ -69,6 +73,60 @@ def test_codes_of_single_values(x: float) -> None:
         # Thresholds are published rounded: next to one, both neighbours are right.
         near = min(abs(abs(x) - abs(t)) for t in formats.NF4_THRESHOLDS + formats.FP4_THRESHOLDS) < 1e-6
         assert near or packed.tolist()[0] >> 4 == code
+
+
+# What `x > literal` compares with in the machine code of bitsandbytes 0.50.2 for sm_90, for the four literals that a
+# rounding through double would miss.
+BITSANDBYTES_MIDPOINTS = {
+    0: -0.84809643030166625977,
+    8: 0.12025525420904159546,
+    12: 0.50166338682174682617,
+    14: 0.86147838830947875977,
+}
+
+
+def test_thresholds_are_float32_and_the_kernels() -> None:
+    for value in (*formats.NF4_THRESHOLDS, *formats.FP4_THRESHOLDS, *formats.NF4_VALUES):
+        assert torch.tensor(value, dtype=torch.float32).item() == value
+    for index, value in BITSANDBYTES_MIDPOINTS.items():
+        assert torch.tensor(value, dtype=torch.float64).float().item() == formats.NF4_THRESHOLDS[index]
+    header = Path(__file__).parents[2] / "csrc_templates/include/tilewright/quantize/quantize_4bit.cuh"
+    text = header.read_text("utf-8")
+    midpoints = re.search(r"kMidpoints\[15\] = \{(.*?)\};", text, re.DOTALL)
+    assert midpoints is not None
+    assert tuple(map(float, re.findall(r"(-?[\d.]+)f", midpoints[1]))) == formats.NF4_THRESHOLDS
+    assert tuple(map(float, re.findall(r"magnitude > ([\d.]+)f", text))) == formats.FP4_THRESHOLDS
+
+
+def test_fp4_values_are_rounded_once() -> None:
+    values = torch.tensor(formats.FP4_VALUES, dtype=torch.float32)
+    exact = [
+        Fraction(1, 192),
+        Fraction(2, 3),
+        Fraction(1),
+        Fraction(1, 3),
+        Fraction(1, 2),
+        Fraction(1, 6),
+        Fraction(1, 4),
+    ]
+    for value, wanted in zip(values[1:8], exact, strict=True):
+        others = (torch.nextafter(value, values.new_zeros(())), torch.nextafter(value, values.new_ones(())))
+        assert all(abs(Fraction(value.item()) - wanted) <= abs(Fraction(o.item()) - wanted) for o in others)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=ON_CARD)])
+@pytest.mark.parametrize("quant_type", ["nf4", "fp4"])
+def test_values_at_and_beside_a_threshold(quant_type: str, device: str) -> None:
+    thresholds = formats.NF4_THRESHOLDS if quant_type == "nf4" else formats.FP4_THRESHOLDS
+    at = torch.tensor(thresholds)
+    ends = at.new_full((), -2.0), at.new_full((), 2.0)
+    beside = torch.stack([torch.nextafter(at, ends[0]), at, torch.nextafter(at, ends[1])], dim=1)
+    rows = torch.zeros(len(thresholds), 32)
+    rows[:, :3], rows[:, 3] = beside, 1.0
+    packed, _ = tilewright.quantize_4bit(rows.to(device), quant_type=quant_type, blocksize=32)
+    codes = torch.tensor(unpack(packed.cpu(), rows.numel(), high_first=True)).reshape(rows.shape)[:, :3]
+    order = tuple(range(16)) if quant_type == "nf4" else formats.FP4_CODES_BY_MAGNITUDE
+    assert codes.tolist() == [[order[i], order[i], order[i + 1]] for i in range(len(thresholds))]
 
 
 def test_e2m1_bytes() -> None:

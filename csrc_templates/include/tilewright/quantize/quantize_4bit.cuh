@@ -18,9 +18,9 @@ constexpr int kQuantizeThreads = 128;
 // The number of midpoints that x exceeds: strictly, so a value on a midpoint takes the lower code.
 __device__ __forceinline__ uint32_t quantize_nf4(float x) {
   static constexpr float kMidpoints[15] = {
-      -0.8480964004993439f,  -0.6106329262256622f,  -0.4599952697753906f, -0.33967943489551544f, -0.23460740596055984f,
-      -0.13791173323988914f, -0.045525018125772476f, 0.03979014977812767f, 0.1202552504837513f,   0.2035212516784668f,
-      0.2920137718319893f,   0.3893125355243683f,   0.5016634166240692f,  0.6427869200706482f,   0.8614784181118011f,
+      -0.8480964303016663f,  -0.6106328964233398f,  -0.4599952697753906f, -0.33967941999435425f, -0.23460739850997925f,
+      -0.13791173696517944f, -0.045525018125772476f, 0.03979014977812767f, 0.1202552542090416f,   0.2035212516784668f,
+      0.2920137643814087f,   0.3893125355243683f,   0.5016633868217468f,  0.6427869200706482f,   0.8614783883094788f,
   };
   uint32_t code = 0;
 #pragma unroll
@@ -32,13 +32,13 @@ __device__ __forceinline__ uint32_t quantize_nf4(float x) {
 __device__ __forceinline__ uint32_t quantize_fp4(float x) {
   const float magnitude = fabsf(x);
   uint32_t code = 0;
-  code = magnitude > 0.00260417f ? 1u : code;
+  code = magnitude > 0.0026041700039058924f ? 1u : code;
   code = magnitude > 0.0859375f ? 6u : code;
-  code = magnitude > 0.20833333f ? 7u : code;
-  code = magnitude > 0.29166667f ? 4u : code;
-  code = magnitude > 0.4166667f ? 5u : code;
-  code = magnitude > 0.583333f ? 2u : code;
-  code = magnitude > 0.8333333f ? 3u : code;
+  code = magnitude > 0.2083333283662796f ? 7u : code;
+  code = magnitude > 0.2916666567325592f ? 4u : code;
+  code = magnitude > 0.4166666865348816f ? 5u : code;
+  code = magnitude > 0.5833330154418945f ? 2u : code;
+  code = magnitude > 0.8333333134651184f ? 3u : code;
   return x < 0.0f ? code | 8u : code;
 }
 
