@@ -11,6 +11,8 @@ import torch
 from kernel_harness import Harness, Tile
 from kernel_problems import Format, Weight
 
+from tilewright._timing import Lead, elapsed
+
 WEIGHTS = 16  # 4096 x 4096 in 4 bits is 8.4 MB: sixteen of them outgrow any L2 cache
 REPLAYS = 7
 
@@ -25,15 +27,8 @@ def graph_time(launches: Sequence[Callable[[], Any]]) -> float:
         for launch in launches:
             launch()
     graph.replay()
-    times = []
-    for _ in range(REPLAYS):
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        stop.record()
-        stop.synchronize()
-        times.append(start.elapsed_time(stop) * 1000 / len(launches))
-    return float(round(median(times), 2))
+    lead = Lead(torch.device("cuda"))
+    return float(round(median(elapsed(lead, graph.replay) for _ in range(REPLAYS)) / len(launches), 2))
 
 
 def tile_launches(

@@ -10,11 +10,11 @@ import time
 import torch
 
 import tilewright
+from tilewright._timing import Lead, calls_of, elapsed
 
 from . import cuda_inputs
 from .bench import CaptureError, Check, Mode
 from .cuda_inputs import DTYPES, Inputs
-from .cuda_timing import Lead, calls_of, elapsed
 from .records import FALLBACK_FORCE, Cell, Device, Method, State
 
 SENTINEL_TRIES = 8

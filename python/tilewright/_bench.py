@@ -1,8 +1,9 @@
 """`python -m tilewright bench`: the product of a family on this card beside its peers.
 
 Weights rotate through more memory than the L2 holds, a sample is one replay of a CUDA graph of many calls divided by
-their number, and the peers take turns, so that clocks and heat meet all alike. Weights are told to be static, as layers
-do outside of training. A peer whose result is wrong, or that fails, is left out and the reason is printed.
+their number, handed over while the card still reads something else, and the peers take turns. Weights are told to be
+static, as layers do outside of training. A peer whose result is wrong, or that fails, is left out and the reason is
+printed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from . import _decisions, _ops, _peers, info
+from . import _decisions, _ops, _peers, _timing, info
 from ._peers_4bit import Weights4bit
 from ._peers_fp8 import WeightsFp8, WeightsNvfp4
 
@@ -162,18 +163,8 @@ def measure(
 
 def time_graphs(calls: dict[str, Call]) -> dict[str, float]:
     """Median microseconds a call, from replays of CUDA graphs in turns."""
-    graphs = {name: _capture(call) for name, call in calls.items()}
-    samples: dict[str, list[float]] = {name: [] for name in graphs}
-    for index in range(_ROUNDS + _WARMUP):
-        for name in list(graphs) if index % 2 == 0 else list(reversed(graphs)):
-            graph, count = graphs[name]
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            start.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
-            if index >= _WARMUP:
-                samples[name].append(start.elapsed_time(end) * 1000 / count)
+    lead = _timing.Lead(torch.device("cuda"))
+    samples = _timing.time_in_turns(calls, lead, _ROUNDS, _WARMUP, _REPLAY_US)
     return {name: statistics.median(values) for name, values in samples.items()}
 
 
@@ -215,23 +206,6 @@ def draw(result: Result, path: Path) -> None:
     axes.set_xscale("log", base=2)
     axes.legend(title="N x K")
     figure.savefig(path)
-
-
-def _capture(call: Call) -> tuple[torch.cuda.CUDAGraph, int]:
-    """A graph of as many calls as fill a replay."""
-    call(0)
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    for index in range(3):
-        call(index)
-    end.record()
-    end.synchronize()
-    count = max(2, min(48, round(_REPLAY_US / max(3.0, start.elapsed_time(end) * 1000 / 3))))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for index in range(count):
-            call(index)
-    return graph, count
 
 
 def _ratio(row: Row) -> float | None:

@@ -8,9 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tilewright_codegen.calibrate import cuda, cuda_inputs, cuda_timing  # noqa: E402
+from tilewright._timing import Lead  # noqa: E402
+from tilewright_codegen.calibrate import cuda, cuda_inputs  # noqa: E402
 from tilewright_codegen.calibrate.bench import CaptureError, Check, run_pass  # noqa: E402
-from tilewright_codegen.calibrate.cuda_timing import Lead  # noqa: E402
 from tilewright_codegen.calibrate.records import Cell, Method  # noqa: E402
 
 
@@ -134,38 +134,6 @@ def test_families_that_cannot_be_made_are_named() -> None:
     cell = Cell(arch="sm90", num_sms=132, dtype="bf16", M=5, N=256, K=384, words={"grouping": "masked"})
     with pytest.raises(ValueError, match="grouped products are not calibrated"):
         cuda_inputs.GemmFp8(cell, Method(), torch.device("cpu"))
-
-
-class Clock:
-    """Events on a card that takes `us` for a call and sees what is handed over in order."""
-
-    def __init__(self, us: float) -> None:
-        self.us, self.log = us, []
-
-    def event(self, enable_timing: bool) -> Clock:
-        assert enable_timing
-        return self
-
-    def record(self) -> None:
-        self.log.append("event")
-
-    def synchronize(self) -> None:
-        self.log.append("wait")
-
-    def elapsed_time(self, end: Clock) -> float:
-        assert end is self
-        first = self.log.index("event")
-        return self.log[first:].count("call") * self.us / 1000
-
-
-@pytest.mark.parametrize(("us", "calls"), [(5.0, 30), (40.0, 4), (0.5, 48), (1000.0, 2)])
-def test_a_time_begins_when_all_of_it_is_handed_over(us: float, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(us)
-    monkeypatch.setattr(torch.cuda, "Event", clock.event)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: clock.log.clear())
-    found = cuda_timing.calls_of(lambda _: clock.log.append("call"), lambda: clock.log.append("lead"), 150)
-    assert found == calls
-    assert clock.log == ["lead", "event", "call", "call", "call", "event", "wait"]
 
 
 @pytest.mark.parametrize(("hot", "leading"), [(False, "lead"), (True, "replay")])

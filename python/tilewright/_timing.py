@@ -1,8 +1,8 @@
-"""Time between two events on a card in which nothing of the host counts."""
+"""Times on a card between two events, in which nothing of the host counts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -48,3 +48,35 @@ def calls_of(call: Callable[[int], object], lead: Callable[[], object], replay_u
     torch.cuda.synchronize()
     tried = elapsed(lead, lambda: [call(number) for number in range(TRIED_CALLS)])
     return max(2, min(MAX_CALLS, round(replay_us * TRIED_CALLS / tried)))
+
+
+def time_in_turns(
+    calls: Mapping[str, Callable[[int], object]],
+    lead: Callable[[], object],
+    rounds: int,
+    warmup: int,
+    replay_us: float,
+) -> dict[str, list[float]]:
+    """Microseconds a call, by name and round: one replay of a CUDA graph of about `replay_us`, over its calls.
+
+    A call takes its number, by which it picks its copy of what must not stay in the cache. All take turns round by
+    round, in reverse order on odd rounds, so that clocks and heat meet all alike.
+    """
+    graphs = {name: _graph(call, calls_of(call, lead, replay_us)) for name, call in calls.items()}
+    samples: dict[str, list[float]] = {name: [] for name in graphs}
+    for index in range(warmup + rounds):
+        for name in list(graphs) if index % 2 == 0 else list(reversed(graphs)):
+            graph, count = graphs[name]
+            taken = elapsed(lead, graph.replay)
+            if index >= warmup:
+                samples[name].append(taken / count)
+    return samples
+
+
+def _graph(call: Callable[[int], object], count: int) -> tuple[torch.cuda.CUDAGraph, int]:
+    """A graph of `count` calls."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for number in range(count):
+            call(number)
+    return graph, count
