@@ -118,20 +118,23 @@ def time_peers(calls: dict[str, Callable[[int], torch.Tensor]], rounds: int) -> 
     return time_in_turns(calls, Lead(torch.device("cuda")), rounds, WARMUP, REPLAY_US)
 
 
-def check(weights: Weights, x: torch.Tensor) -> float:
-    """NRMSE of our results, of the worse layout, against fp32 products of the dequantised weight."""
+def check(weights: Weights, x: torch.Tensor) -> tuple[float, dict[str, str]]:
+    """NRMSE of our results, of the worse layout, against fp32 products of the dequantised weight; tiles by layout."""
     weight = torch.ops.tilewright.dequantize_4bit(
         weights.packed[0], weights.absmax[0], weights.N, weights.K, BLOCKSIZE, 0, 2
     )
     wanted = x.float() @ weight.T
-    errors = []
+    errors, tiles = [], {}
     for codes in (weights.prepacked[0], weights.packed[0]):
         poison = torch.full((x.shape[0], weights.N), float("nan"), device="cuda", dtype=x.dtype)
         del poison
         own = (codes, weights.absmax[0], weights.N, weights.K, BLOCKSIZE, 0)
         got = torch.ops.tilewright.gemm_4bit(x, *own, static_weights=True)
         errors.append(float((got.float() - wanted).norm() / wanted.norm()))
-    return max(errors)
+        decision = tilewright.last_decision()
+        assert decision is not None and decision.layout is not None
+        tiles[decision.layout] = decision.tile or decision.path
+    return max(errors), tiles
 
 
 def floor_us(M: int, N: int, K: int) -> float:
@@ -146,9 +149,7 @@ def run(shapes: list[tuple[int, int]], rows: list[int], rounds: int) -> list[dic
         weights = Weights(N, K)
         for M in rows:
             x = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
-            nrmse = check(weights, x)
-            decision = tilewright.last_decision()
-            assert decision is not None
+            nrmse, tiles = check(weights, x)
             samples = time_peers(peers(weights, x), rounds if M < 2048 else max(5, rounds // 3))
             medians = {name: statistics.median(times) for name, times in samples.items()}
             spread = {n: round((max(t) - min(t)) / statistics.median(t), 3) for n, t in samples.items()}
@@ -157,10 +158,11 @@ def run(shapes: list[tuple[int, int]], rows: list[int], rounds: int) -> list[dic
                 | {
                     "floor_us": round(floor_us(M, N, K), 3),
                     "nrmse": round(nrmse, 5),
-                    "tile": decision.tile or decision.path,
+                    "tile": tiles["packed"],
+                    "tile_prepacked": tiles["prepacked"],
                 }
             )
-            print(N, K, M, cells[-1]["us"], decision, f"{nrmse:.4f}", flush=True)
+            print(N, K, M, cells[-1]["us"], tiles, f"{nrmse:.4f}", flush=True)
         del weights
         torch.cuda.empty_cache()
     return cells

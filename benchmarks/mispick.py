@@ -26,7 +26,7 @@ import tilewright
 from tilewright import _ops
 from tilewright_codegen.calibrate.bench import fault
 from tilewright_codegen.calibrate.cuda import CudaBackend, CudaBench, SentinelError
-from tilewright_codegen.calibrate.records import FALLBACK_FORCE, Cell, Layout, Method
+from tilewright_codegen.calibrate.records import FALLBACK_FORCE, Cell, Method
 from tilewright_codegen.evaluate import decide
 from tilewright_codegen.ir import SpecTree
 from tilewright_codegen.tree import load_tree
@@ -143,14 +143,10 @@ def one_cell(backend: CudaBackend, cell: Cell, method: Method, names: list[str],
 
 
 WORDS = {
-    "gemm_4bit": ({"quant_type": "nf4"},),
+    "gemm_4bit": ({"quant_type": "nf4", "layout": "packed"}, {"quant_type": "nf4", "layout": "prepacked"}),
     "gemm_fp8": ({"scaling": "row", "accumulation": "fast"}, {"scaling": "row"}, {"scaling": "block"}),
 }
 """Further inputs of the cells of a family."""
-
-
-LAYOUTS: dict[str, tuple[Layout, ...]] = {"gemm_4bit": ("packed", "prepacked")}
-"""Rules do not see how the bytes of a weight lie, so a time is the mean of both ways."""
 
 
 def grid(family: str, num_sms: int, arch: str, seed: int, most: int) -> list[Cell]:
@@ -195,7 +191,7 @@ def measure(options: argparse.Namespace, trees: Trees) -> dict[str, Any]:
     if options.tuned:
         tilewright.load_tuned(options.tuned)
     device = backend.device()
-    method = Method(replay_us=options.replay_us, layouts=LAYOUTS.get(options.family, ("packed",)))
+    method = Method(replay_us=options.replay_us)
     names = [*_ops.NATIVE.tile_names(options.family), FALLBACK_FORCE]
     rows: list[dict[str, Any]] = []
     cells = grid(options.family, device.num_sms, device.arch, options.seed, options.cells)
@@ -205,8 +201,7 @@ def measure(options: argparse.Namespace, trees: Trees) -> dict[str, Any]:
             break
         rows.append(one_cell(backend, cell, method, names, trees))
     facts = device.model_dump() | {"uuid": None, "state": backend.watch.state().model_dump()}
-    head = {"schema": "mispick/2", "family": options.family, "device": facts, "tuned": bool(options.tuned)}
-    head["layouts"] = list(method.layouts)
+    head = {"schema": "mispick/3", "family": options.family, "device": facts, "tuned": bool(options.tuned)}
     return {**head, "planned": len(cells), "rules": {}, "rows": rows}
 
 

@@ -16,6 +16,7 @@ from .ir import CUSTOM, FALLBACK, AnyCond, Cap, Choice, Fact, Family, Keep, Laye
 NATIVE_ENUMS = {
     "dtype": "DType",
     "quant_type": "QuantType",
+    "layout": "WeightLayout",
     "scaling": "Scaling",
     "a_type": "Fp8Type",
     "grouping": "Grouping",

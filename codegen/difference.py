@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .grid import GridError, expand, grid_archs, grid_points
-from .ir import Arch, Family, SpecTree
+from .ir import Arch, Family, Input, SpecTree
 from .models import GridFile
 from .outcomes import Catalogue, Named, rule_numbers
 from .vector import ABSENT, Evaluator, Ints, Outcomes
@@ -24,6 +24,7 @@ class Change:
     num_sms: int
     blocksize: int
     words: tuple[str, ...]
+    """Of the enumerated inputs that rules of the arch read."""
     N: int
     K: int
     before: Named
@@ -157,7 +158,7 @@ def _moved_tiles(base: Family, head: Family) -> list[str]:
 
 
 def _declared(sides: _Sides, arch: Arch, base: SpecTree, grid: GridFile) -> Iterator[dict[str, Any]]:
-    cells = expand(sides.head, arch, grid)
+    cells = expand(sides.head, arch, grid, sides.enumerated(arch.name))
     counts = cells.num_sms
     if grid.num_sms == "profile":
         counts = tuple(sorted({*counts, *base.archs[arch.name].profile.sm_counts}))
@@ -171,7 +172,11 @@ def _seeded(sides: _Sides, arch: Arch, before: Arch) -> Iterator[dict[str, Any]]
     counts = tuple(sorted({*arch.profile.sm_counts, *before.profile.sm_counts}))
     wide = Arch(arch.profile.model_copy(update={"sm_counts": counts}), arch.location)
     for block in seeded_grid([sides.head, sides.base], wide, dense=False):
+        read = {"dtype", *(i.name for i in sides.enumerated(arch.name))}
         for name in sides.enums:
+            if name not in read:
+                del block[name]
+                continue
             kept = [i for i, w in enumerate(sides.head.input_by_name[name].words) if sides.known(name, w)]
             block[name] = block[name][kept]
         yield block
@@ -186,6 +191,11 @@ class _Sides:
         self.catalogue = Catalogue(common)
         self.common = common
         self.enums = [i.name for i in head.inputs if i.is_enum]
+
+    def enumerated(self, arch: str) -> list[Input]:
+        """Inputs of the head that rules of either side read on an arch."""
+        read = {i.name for family in (self.base, self.head) for i in family.enumerated(arch)}
+        return [i for i in self.head.inputs if i.name in read]
 
     def known(self, name: str, word: str) -> bool:
         """Whether the base knows the word of an enumerated input (or lacks the input altogether)."""
@@ -241,7 +251,7 @@ class _Sides:
         self, arch: str, block: dict[str, Any], numbers: Sequence[Any], rules: tuple[Ints, Ints], moved: Any
     ) -> list[Change]:
         index = np.nonzero(moved)
-        names = ["num_sms", *(n for n in ("blocksize",) if n in block), *self.enums, "N", "K"]
+        names = [n for n in ("num_sms", "blocksize", *self.enums, "N", "K") if n in block]
         columns = [np.broadcast_to(block[n], moved.shape)[index] for n in (*names, "M")]
         columns[-1:-1] = [numbers[0][index], numbers[1][index], *rules[0][index].T, *rules[1][index].T]
         table = np.unique(np.stack(columns, axis=-1), axis=0)
@@ -257,7 +267,7 @@ class _Sides:
         layer, direction = self._direction(before, after)
         ids = {number: rule for rule, number in self.rule_ids.items()} | {ABSENT: None}
         at = len(names) + 2 + (self.common.index(layer) if layer in self.common else 0)
-        words = tuple(self.head.input_by_name[n].words[values[n]] for n in self.enums)
+        words = tuple(self.head.input_by_name[n].words[values[n]] for n in self.enums if n in values)
         return Change(
             arch, values["num_sms"], values.get("blocksize", 0), words, values["N"], values["K"], before, after,
             (ids[int(row[at])], ids[int(row[at + len(self.common)])]), direction, tuple(m.tolist()),

@@ -282,8 +282,8 @@ def _tcgen05_requires(tile: Tcgen05Tile) -> tuple[str, ...]:
 _TCGEN05 = EngineNeeds(_tcgen05_needs, _tcgen05_contradictions, _tcgen05_requires)
 
 ENGINE_NEEDS: dict[type[TileBase], EngineNeeds] = {
-    SimtTile: EngineNeeds(_simt_needs, _simt_contradictions),
-    MmaTile: EngineNeeds(_mma_needs, _mma_contradictions, lambda tile: ("K % 32 == 0",)),
+    SimtTile: EngineNeeds(_simt_needs, _simt_contradictions, lambda tile: ("layout == packed",)),
+    MmaTile: EngineNeeds(_mma_needs, _mma_contradictions, lambda tile: ("K % 32 == 0", "layout == packed")),
     WgmmaTile: EngineNeeds(_wgmma_needs, _wgmma_contradictions, lambda tile: ("K % 64 == 0", "blocksize != 32")),
     DecodeTile: EngineNeeds(_decode_needs, _decode_contradictions, _decode_requires),
     Tcgen05Tile: _TCGEN05,

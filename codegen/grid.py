@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .ir import Arch, Family, SpecTree
+from .ir import Arch, Family, Input, SpecTree
 from .models import GridFile
 from .vector import Ints
 
@@ -36,7 +36,7 @@ class ArchGrid:
     arch: str
     num_sms: tuple[int, ...]
     enums: tuple[tuple[str, tuple[str, ...]], ...]
-    """Enumerated inputs with the words enumerated; dtype comes last."""
+    """Enumerated inputs with the words enumerated; dtype comes last. What is left out has its first word."""
     points: tuple[Point, ...]
     M: tuple[int, ...]
     blocksize: int
@@ -101,8 +101,11 @@ def grid_archs(tree: SpecTree, grid: GridFile) -> list[Arch]:
     return [a for a in tree.archs.values() if grid.archs == "all" or a.name in grid.archs]
 
 
-def expand(family: Family, arch: Arch, grid: GridFile) -> ArchGrid:
-    """The grid's problems for one arch. Raises GridError for words or values the family does not have."""
+def expand(family: Family, arch: Arch, grid: GridFile, enumerated: Sequence[Input] | None = None) -> ArchGrid:
+    """The grid's problems for one arch. Raises GridError for words or values the family does not have.
+
+    Of the enumerated inputs besides dtype only those are enumerated that the arch's rules read, or those given.
+    """
     if grid.num_sms == "profile":
         counts = arch.profile.sm_counts
     elif grid.num_sms == "first":
@@ -113,7 +116,7 @@ def expand(family: Family, arch: Arch, grid: GridFile) -> ArchGrid:
     unknown = [d for d in dtypes if d not in family.dtypes]
     if unknown:
         raise GridError(f"grid '{grid.name}' names dtype '{unknown[0]}'; known: {', '.join(family.dtypes)}")
-    enums = [(i.name, i.words) for i in family.inputs if i.is_enum and i.name != "dtype"]
+    enums = [(i.name, i.words) for i in (family.enumerated(arch.name) if enumerated is None else enumerated)]
     points = grid_points(grid)
     if not points:
         raise GridError(f"grid '{grid.name}' has no shapes: give `shapes`, or both N and K")

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from .diagnostics import Location
-from .expr import Compare, Cond, EnumWord, Expr, Name
+from .expr import Compare, Cond, EnumWord, Expr, Name, names
 from .models import ArchProfile, BudgetFile, EvidenceRecord, GridFile, TileBase, WheelVariant
 from .models.claims import ClaimModel
 from .models.tiles import tile_fields
@@ -143,6 +143,27 @@ class Layer:
     def predicate_by_name(self) -> Mapping[str, Predicate]:
         return {p.name: p for p in self.predicates}
 
+    def reads(self, arch: str) -> frozenset[str]:
+        """Every name that the gate and the rules of an arch come down to: facts and predicates are looked through."""
+        facts = {f.name: f.expr for f in self.facts}
+        pending: list[Cond | AnyCond] = [*self.gate, *(c for r in self.effective(arch) for c in r.conds)]
+        wanted: list[str] = []
+        seen: set[str] = set()
+        while pending or wanted:
+            if wanted:
+                name = wanted.pop()
+                if name in seen:
+                    continue
+                seen.add(name)
+                if name in facts:
+                    wanted += names(facts[name])
+                elif name in self.predicate_by_name:
+                    pending += self.predicate_by_name[name].terms
+            else:
+                cond = pending.pop()
+                wanted += [n for c in (cond.conds if isinstance(cond, AnyCond) else (cond,)) for n in names(c)]
+        return frozenset(seen)
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -189,6 +210,11 @@ class Family:
                 if earlier is not None and word is not None and word not in _yielded(earlier, arch):
                     return False
         return True
+
+    def enumerated(self, arch: str) -> tuple[Input, ...]:
+        """The enumerated inputs besides dtype that some rule of the arch reads: others move nothing there."""
+        read = {name for layer in self.layers for name in layer.reads(arch)}
+        return tuple(i for i in self.inputs if i.is_enum and i.name != "dtype" and i.name in read)
 
     @cached_property
     def input_by_name(self) -> Mapping[str, Input]:

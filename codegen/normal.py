@@ -90,6 +90,7 @@ class _Writer:
         self.of, self.layer = rules, layer
         self.facts = {f.name: f.expr for f in layer.facts}
         self.layers = rules.family.layer_by_name
+        self.written: dict[str, object] = {}
 
     def outcome(self, outcome: Outcome) -> object:
         if isinstance(outcome, Choice):
@@ -118,7 +119,9 @@ class _Writer:
 
     def name(self, name: str) -> object:
         if name in self.facts:
-            return self.expr(self.facts[name])
+            if name not in self.written:
+                self.written[name] = self.expr(self.facts[name])
+            return self.written[name]
         layer, _, field = name.partition(".")
         if layer not in self.layers:
             return Name(name)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from .costs import is_cost
-from .expr import COMPARE, Bin, CeilDiv, Compare, Cond, EnumWord, Expr, Int, Name, Pred, format_node, names
+from .costs import compares_costs
+from .expr import COMPARE, Bin, CeilDiv, Compare, Cond, EnumWord, Expr, Int, Name, Pred, names
 from .ir import CUSTOM, AnyCond, Cap, Choice, Family, Input, Layer, Outcome, Rule, Value
 from .normal import ArchRules
 from .smt_space import Space, Term, Z3Bool, Z3Int, conj, constant, disj, negate
@@ -89,7 +89,7 @@ class RuleOutcomes(Outcomes):
         scope = LayerScope(encoder, layer)
         super().__init__(encoder.of.possible(layer.name), scope.all(layer.gate))
         self.rules: tuple[Rule, ...] = encoder.of.rules(layer)
-        self.conds: tuple[Z3Bool, ...] = tuple(scope.all(r.conds) for r in self.rules)
+        self.conds: tuple[Z3Bool, ...] = tuple(scope.rule(r) for r in self.rules)
         self._made: dict[Value, Z3Bool] = {}
 
     def is_value(self, value: Value) -> Z3Bool:
@@ -101,25 +101,25 @@ class RuleOutcomes(Outcomes):
         """First match wins, folded from the last rule upwards."""
         z3 = self.z3
         result: Z3Bool = z3.BoolVal(False)
-        for rule, cond in zip(reversed(self.rules), reversed(self.conds), strict=True):
-            yields = self._yields(rule.outcome, value)
-            if z3.is_true(yields):
-                result = disj(z3, (cond, result))
-            elif z3.is_false(yields):
-                result = conj(z3, (negate(z3, cond), result))
+        for index in range(len(self.rules) - 1, -1, -1):
+            outcome, cond = self.rules[index].outcome, self.conds[index]
+            if isinstance(outcome, Choice) or (isinstance(outcome, Cap) and outcome.limit is None):
+                yields = value == (outcome.value if isinstance(outcome, Choice) else CUSTOM)
+                result = disj(z3, (cond, result)) if yields else conj(z3, (self._unless[index], result))
             else:
-                result = z3.If(cond, yields, result)
+                result = z3.If(cond, self._yields(outcome, value), result)
         return result
+
+    @cached_property
+    def _unless(self) -> list[Z3Bool]:
+        return [negate(self.z3, cond) for cond in self.conds]
 
     def _yields(self, outcome: Outcome, value: Value) -> Z3Bool:
         z3 = self.z3
-        if isinstance(outcome, Choice):
-            return z3.BoolVal(outcome.value == value)
+        assert not isinstance(outcome, Choice)
         if isinstance(outcome, Cap):
-            if outcome.limit is None:
-                return z3.BoolVal(value == CUSTOM)
-            m = self.encoder.inputs.terms["M"]
-            within = _compare(z3, "<=", m, constant(outcome.limit))
+            assert outcome.limit is not None
+            within = _compare(z3, "<=", self.encoder.inputs.terms["M"], constant(outcome.limit))
             return within if value == CUSTOM else negate(z3, within)
         return self.encoder.outcomes(outcome.layer).is_value(value)
 
@@ -128,8 +128,7 @@ class RuleOutcomes(Outcomes):
         z3 = self.z3
         for index, rule in enumerate(self.rules):
             if rule.id == rule_id:
-                before = [negate(z3, c) for c in self.conds[:index]]
-                return conj(z3, (self.active, *before, self.conds[index]))
+                return conj(z3, (self.active, *self._unless[:index], self.conds[index]))
         return z3.BoolVal(False)
 
 
@@ -191,6 +190,28 @@ class LayerScope:
     def all(self, conds: Iterable[Cond | AnyCond]) -> Z3Bool:
         return conj(self.z3, (self.cond(c) for c in conds))
 
+    def rule(self, rule: Rule) -> Z3Bool:
+        """The conditions of a rule. With free costs those that compare costs hold as they like, unless they have to."""
+        if not self.encoder.free_costs or rule.cost is None:
+            return self.all(rule.conds)
+        compared = [c for c in rule.conds if compares_costs(c)]
+        if not compared:
+            return self.all(rule.conds)
+        met = self.all(c for c in rule.conds if not compares_costs(c))
+        return conj(self.z3, (met, disj(self.z3, (self.z3.Bool(f"cheapest {rule.id}"), self._escaped(compared)))))
+
+    def _escaped(self, compared: Iterable[Cond]) -> Z3Bool:
+        """Whether every tile that is compared with cannot run."""
+        assert self.layer is not None
+        parts: list[Z3Bool] = []
+        for cond in compared:
+            if not isinstance(cond, Pred):
+                return self.z3.BoolVal(False)
+            for term in self.layer.predicate_by_name[cond.name].terms:
+                others = term.conds if isinstance(term, AnyCond) else ()
+                parts.append(disj(self.z3, (self.cond(c) for c in others if not compares_costs(c))))
+        return conj(self.z3, parts)
+
     def cond(self, cond: Cond | AnyCond) -> Z3Bool:
         if isinstance(cond, AnyCond):
             return disj(self.z3, (self.cond(c) for c in cond.conds))
@@ -203,8 +224,6 @@ class LayerScope:
         return self._comparison(cond)
 
     def _comparison(self, cond: Compare) -> Z3Bool:
-        if self.encoder.free_costs and is_cost(cond.left) and is_cost(cond.right):
-            return self.z3.Bool(format_node(cond))
         if isinstance(cond.left, Name) and isinstance(cond.right, (Int, EnumWord)):
             name = cond.left.name
             if isinstance(cond.right, EnumWord) and name in self.encoder.inputs.words:

@@ -20,6 +20,9 @@ ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 17, 24, 32, 33, 48, 64, 128, 256, 384, 512, 10
 COLUMNS = (64, 512, 896, 1024, 2048, 3072, 4096, 6144, 8192, 11_008, 14_336, 28_672, 128_256)
 DEPTHS = (16, 48, 64, 96, 512, 1000, 1536, 2048, 2080, 4096, 4112, 4128, 4160, 8192, 11_008, 14_336, 28_704)
 
+APART = ("layout",)
+"""Enumerated inputs of which each word has kernels of its own: times of one say nothing of another."""
+
 
 def needed(
     family: Family, layer: Layer, target: Section, cells: Sequence[Judged], candidate: Candidate
@@ -27,7 +30,7 @@ def needed(
     """Texts of the conditions without which problems that were never measured would reach the rule."""
     covered = [c for c, changed in zip(cells, candidate.changed, strict=True) if changed]
     arch, num_sms = cells[0].choices.cell.arch, cells[0].choices.cell.num_sms
-    wanted = [*_types(family, cells), *_multiples(family, layer, covered, candidate)]
+    wanted = [*_types(family, cells), *_words(family, cells), *_multiples(family, layer, covered, candidate)]
     reach = Reach(family, layer, arch, num_sms, target)
     return [format_node(c) for c in wanted if reach.violated(c)]
 
@@ -42,6 +45,17 @@ def _types(family: Family, cells: Sequence[Judged]) -> list[Compare]:
     if seen == {"f32"}:
         return [Compare("==", left, EnumWord("f32", words.index("f32")))]
     return [] if "f32" in seen else [Compare("!=", left, EnumWord("f32", words.index("f32")))]
+
+
+def _words(family: Family, cells: Sequence[Judged]) -> list[Compare]:
+    """Words measured, of inputs whose words have kernels of their own."""
+    found = []
+    for item in family.inputs:
+        seen = {c.choices.cell.words.get(item.name, item.words[0]) for c in cells} if item.name in APART else set()
+        if len(seen) == 1:
+            word = seen.pop()
+            found.append(Compare("==", Name(item.name), EnumWord(word, item.words.index(word))))
+    return found
 
 
 def _multiples(family: Family, layer: Layer, covered: Sequence[Judged], candidate: Candidate) -> list[Compare]:
@@ -76,6 +90,7 @@ class Reach:
 
     def __init__(self, family: Family, layer: Layer, arch: str, num_sms: int, target: Section) -> None:
         axes = {"M": ROWS, "N": COLUMNS, "K": DEPTHS, "dtype": range(len(family.dtypes)), "blocksize": (32, 64, 128)}
+        axes |= {name: range(len(family.input_by_name[name].words)) for name in APART if name in family.input_by_name}
         known = [n for n in axes if n in family.input_by_name]
         self.env = {
             name: np.array(axes[name], np.int64).reshape([-1 if i == at else 1 for i in range(len(known))])

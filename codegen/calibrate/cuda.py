@@ -139,7 +139,7 @@ class CudaBench:
         self.x = weights.activations(cell, torch.Generator(self.device).manual_seed(method.seed + cell.M))
         self.reference = weights.reference(self.x)
         self.hot = mode == "hot"
-        self.copies = weights.copies[: weights.kinds] if self.hot else weights.copies
+        self.copies = weights.copies[:1] if self.hot else weights.copies
         self.calls = 0
         self.graphs: dict[str, torch.cuda.CUDAGraph] = {}
 
@@ -147,22 +147,18 @@ class CudaBench:
         return self.weights.call(self.x, self.copies[number % len(self.copies)])
 
     def check(self, candidate: str) -> Check:
-        """Run once a kind of copy on an output block that was filled with NaN before; the worst result.
+        """Run once on an output block that was filled with NaN before.
 
         SentinelError when a kernel of ours cannot be made to write there. The fallback allocates a weight first, which
         may take the block; its last step is a torch operation that writes every element.
         """
-        checks = [self._check(candidate, number) for number in range(self.weights.kinds)]
-        return Check(max(c.nrmse for c in checks), max(c.untouched for c in checks))
-
-    def _check(self, candidate: str, number: int) -> Check:
         with tilewright.force_tile(candidate, self.family):
             for tries in range(SENTINEL_TRIES):
                 # A workspace may take one block, so each try leaves one more.
                 blocks = [self._sentinel() for _ in range(1 + tries)]
                 places = {block.data_ptr() for block in blocks}
                 del blocks
-                got = self._call(number)
+                got = self._call(0)
                 if got.data_ptr() in places or candidate == FALLBACK_FORCE:
                     return self._compare(got, candidate)
         raise SentinelError(f"{candidate}: the allocator gave the output another block than the sentinel's")
@@ -190,8 +186,7 @@ class CudaBench:
         """A graph of calls; the tile is fixed by the capture."""
         refuse_capture()
         if not self.calls:
-            kinds = self.weights.kinds
-            self.calls = math.ceil(calls_of(self._call, self.lead, self.replay_us) / kinds) * kinds
+            self.calls = calls_of(self._call, self.lead, self.replay_us)
         with tilewright.force_tile(candidate, self.family):
             self._call(0)
             torch.cuda.synchronize()

@@ -22,8 +22,6 @@ class Inputs(Protocol):
 
     copies: list[Any]
     device: torch.device
-    kinds: int
-    """Copies that follow one another differ in so many ways; a time is of equally many of each."""
 
     def activations(self, cell: Cell, generator: torch.Generator) -> Any: ...
 
@@ -55,11 +53,11 @@ class Gemm4bit:
         weight = _normal(cell.N, cell.K, method, device).to(DTYPES[cell.dtype])
         packed, state = tilewright.quantize_4bit(weight, quant_type=quant, blocksize=cell.blocksize)
         self.dense, self.device = tilewright.dequantize_4bit(packed, state, dtype=torch.float32), device
-        self.kinds = len(method.layouts)
-        codes = [tilewright.prepack(packed, cell.N, cell.K) if w == "prepacked" else packed for w in method.layouts]
-        rounds = math.ceil(_count(method, _bytes(packed) + _bytes(state.absmax)) / self.kinds)
+        if cell.words.get("layout") == "prepacked":
+            packed = tilewright.prepack(packed, cell.N, cell.K)
         self.copies: list[Any] = [
-            (own.clone(), replace(state, absmax=state.absmax.clone())) for _ in range(rounds) for own in codes
+            (packed.clone(), replace(state, absmax=state.absmax.clone()))
+            for _ in range(_count(method, _bytes(packed) + _bytes(state.absmax)))
         ]
 
     def activations(self, cell: Cell, generator: torch.Generator) -> torch.Tensor:
@@ -79,8 +77,6 @@ GRANULARITY = {"tensor": ("tensor", "tensor"), "row": ("row", "row"), "block": (
 
 class GemmFp8:
     """gemm_fp8 without groups: e4m3 on both sides, scales as the cell's `scaling` says."""
-
-    kinds = 1
 
     def __init__(self, cell: Cell, method: Method, device: torch.device) -> None:
         if cell.words.get("grouping", "none") != "none":

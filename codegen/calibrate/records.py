@@ -13,7 +13,6 @@ from pydantic import Field, ValidationError
 
 from ..models.base import Count, Flag, Positive, SpecModel, Text, Word
 
-Layout = Literal["packed", "prepacked"]
 Finite = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 FALLBACK_FORCE = "fallback"
 """Name by which the path without a fused kernel is forced."""
@@ -72,8 +71,6 @@ class Method(SpecModel):
     max_challengers: Positive = 3
     """Challengers of a cell that are re-run."""
     modes: tuple[Literal["rotated", "hot"], ...] = ("rotated",)
-    layouts: Annotated[tuple[Layout, ...], Field(min_length=1)] = ("packed",)
-    """Orders of the bytes of a 4-bit weight. Copies take turns, so a time of two layouts is their mean."""
     seed: Count = 1
 
 

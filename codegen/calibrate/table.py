@@ -11,7 +11,8 @@ from .judge import Judged
 from .records import Cell, Device
 
 SCHEMA = "tuned/1"
-DEFAULT_QUANT = "nf4"
+DEFAULTS = {"quant_type": "nf4", "layout": "packed"}
+"""Words of a weight that cells may leave out."""
 FAMILY = "gemm_4bit"
 """The family whose binding looks into a table."""
 
@@ -59,16 +60,17 @@ def _entries(cells: Sequence[Judged]) -> Iterable[dict[str, Any]]:
     weights: dict[tuple[Any, ...], list[Judged]] = defaultdict(list)
     for judged in cells:
         weights[_weight(judged.choices.cell)].append(judged)
-    for (N, K, dtype, quant, blocksize), measured in sorted(weights.items()):
+    for (N, K, dtype, quant, layout, blocksize), measured in sorted(weights.items()):
         for first, last, choice in _runs(sorted(measured, key=lambda j: j.choices.cell.M)):
             yield {
-                "M": [first, last], "N": N, "K": K, "dtype": dtype, "quant_type": quant, "blocksize": blocksize,
-                "choice": choice,
+                "M": [first, last], "N": N, "K": K, "dtype": dtype, "quant_type": quant, "layout": layout,
+                "blocksize": blocksize, "choice": choice,
             }  # fmt: skip
 
 
 def _weight(cell: Cell) -> tuple[Any, ...]:
-    return cell.N, cell.K, cell.dtype, cell.words.get("quant_type", DEFAULT_QUANT), cell.blocksize
+    words = (cell.words.get(name, word) for name, word in DEFAULTS.items())
+    return cell.N, cell.K, cell.dtype, *words, cell.blocksize
 
 
 def _runs(measured: Sequence[Judged]) -> Iterable[tuple[int, int, str]]:

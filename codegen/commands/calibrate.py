@@ -44,7 +44,7 @@ SIDES = ("M-", "M+", "waves-", "waves+", "K-", "K+")
 @click.option("--input", "inputs", multiple=True, help="A further input, such as quant_type=fp4.")
 @click.option(
     "--layout", "layouts", multiple=True, type=click.Choice(["packed", "prepacked"]),
-    help="Order of a 4-bit weight's bytes; of both, times are means.  [default: packed]",
+    help="Order of a 4-bit weight's bytes: short for --input layout=WORD.  [default: packed]",
 )  # fmt: skip
 @click.option("--seeded", type=click.IntRange(0), default=60, show_default=True, help="Cells at today's thresholds.")
 @click.option("--max-cells", type=click.IntRange(1), help="A seeded sample of so many cells.")
@@ -79,7 +79,7 @@ def command(**given: Any) -> None:
     if layer.repairs:
         fail(f"layer '{layer.name}' repairs what '{layer.repairs}' chose; calibrate that one.")
     arch = _arch(tree, family, given)
-    given["out"] = given["out"] or Path("calibration") / f"{arch.name}-{layer.name}"
+    given["out"] = given["out"] or Path("calibration") / "-".join((arch.name, layer.name, *_apart(family, given)))
     cells = [] if given["analyse_only"] else _plan(family, arch, layer, given)
     if given["plan_only"]:
         _show_plan(cells)
@@ -104,8 +104,10 @@ def _check_options(given: dict[str, Any]) -> None:
     from ..models.base import WORD
 
     table = given["table"]
-    if given["layouts"] and given["family_name"] != "gemm_4bit":
-        fail("--layout is for the weights of gemm_4bit.")
+    layouts = dict.fromkeys(f"layout={word}" for word in given["layouts"])
+    given["inputs"] = (*given["inputs"], *layouts)
+    if len({text for text in given["inputs"] if text.startswith("layout=")}) > 1:
+        fail("one layout at a time: each has cells and costs of its own.", "run once for each --layout")
     if table is None:
         unread = [option for option, key in (("--engine", "engines"), ("--quick", "quick")) if given[key]]
         if unread:
@@ -114,6 +116,12 @@ def _check_options(given: dict[str, Any]) -> None:
         fail("--layer and --costs exclude each other.", "a table of costs is fitted to tiles of any layer")
     elif re.fullmatch(WORD, table) is None:
         fail(f"--costs '{table}' is not a plain word (letters, digits and underscores).")
+
+
+def _apart(family: Family, given: dict[str, Any]) -> list[str]:
+    """Words by which the folder of a campaign is told apart from that of the same layer."""
+    known = {name: item.words[0] for name, item in family.input_by_name.items() if item.is_enum}
+    return [word for name, word in pick_words(family, given["inputs"]).items() if word != known[name]]
 
 
 def _arch(tree: SpecTree, family: Family, given: dict[str, Any]) -> Arch:
@@ -154,7 +162,7 @@ def _costs(tree: SpecTree, family: Family, given: dict[str, Any]) -> None:
     found = make_table(family, table, campaign.store.header, campaign.store.passes, hold_out=not given["quick"])
     if not found.costs:
         fail(f"no tile was timed in {MIN_CELLS} cells, so there is nothing to fit.", "name more --rows or --shape")
-    (out / "costs.yaml").write_text(document(found, _why(found.header, pick_words(family, given["inputs"]))), "utf-8")
+    (out / "costs.yaml").write_text(document(found, _why(found.header, campaign.store.passes[0].cell.words)), "utf-8")
     (out / "times.json").write_text(compact(found), "utf-8")
     (out / "report.md").write_text(report(found), "utf-8")
     click.echo(json.dumps(found.numbers()))
@@ -163,10 +171,7 @@ def _costs(tree: SpecTree, family: Family, given: dict[str, Any]) -> None:
 
 def _why(header: Header, words: Mapping[str, str]) -> str:
     """What the costs of a table are of."""
-    parts = [f"picoseconds on {header.device.product}", *(f"{key} {word}" for key, word in words.items())]
-    if len(header.method.layouts) > 1:
-        parts.append("means over weights as " + " and ".join(header.method.layouts))
-    return ", ".join(parts)
+    return ", ".join([f"picoseconds on {header.device.product}", *(f"{key} {word}" for key, word in words.items())])
 
 
 def _plan(family: Family, arch: Arch, layer: Layer, given: dict[str, Any]) -> list[Choices]:
@@ -229,8 +234,7 @@ def _method(given: dict[str, Any]) -> Method:
     from ..calibrate.records import Method
 
     modes = ["rotated", "hot"] if given["hot"] else ["rotated"]
-    layouts = tuple(dict.fromkeys(given["layouts"])) or ("packed",)
-    method = {"passes": given["passes"], "rounds": given["rounds"], "modes": modes, "layouts": layouts}
+    method = {"passes": given["passes"], "rounds": given["rounds"], "modes": modes}
     if given["table"] is not None:  # many cells, each measured once
         method |= {"warmup": 2, "rounds": given["rounds"], "replay_us": 150}
     return Method.model_validate(method)

@@ -15,7 +15,9 @@ from ._common import fail, format_option, load_or_exit, pick_arch, pick_family, 
 @click.option("--sms", type=int, help="SMs of the card.  [default: the profile's first count]")
 @click.option("--dtype", help="Element type of the activations.  [default: bf16, or the family's first]")
 @click.option("--blocksize", type=int, default=64, show_default=True, help="Quantisation blocksize.")
-@click.option("--set", "words", multiple=True, metavar="INPUT=WORD", help="A further input, such as quant_type=fp4.")
+@click.option(
+    "--set", "--input", "words", multiple=True, metavar="INPUT=WORD", help="A further input, such as quant_type=fp4."
+)
 @click.option("--family", help="Family; needed only when there are several.")
 @specs_option
 @format_option("text", "json")

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.option("--grid", help="Grid whose shapes are the rows.  [default: decisions]")
 @click.option("--k", type=click.IntRange(min=1), help="Draw M x N for this K instead of M x shapes.")
 @click.option("--dtype", help="Element type of the activations.  [default: bf16, or the family's first]")
-@click.option("--set", "words", multiple=True, metavar="INPUT=WORD", help="A further input, such as quant_type=fp4.")
+@click.option(
+    "--set", "--input", "words", multiple=True, metavar="INPUT=WORD", help="A further input, such as quant_type=fp4."
+)
 @click.option("--blocksize", type=click.IntRange(min=1), default=64, show_default=True)
 @click.option("--sms", type=click.IntRange(min=1), help="SMs of every card.  [default: each profile's first count]")
 @click.option("--max-m", type=click.IntRange(min=2, max=65536), default=2048, show_default=True)

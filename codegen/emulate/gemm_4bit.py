@@ -1,7 +1,7 @@
 """Problems of gemm_4bit.
 
 Words: quant_type nf4 | fp4 | e2m1, blocksize, nested 0 | 1, bias 0 | 1, pad (elements between rows of A),
-layout bitsandbytes | prepacked.
+layout packed | prepacked.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def make_case(library: Library, problem: Problem, multiprocessors: int) -> Case:
         "a": library.upload("a", padded(a_stored, k + pad), dependent=True, alignment=16),
     }
     packed = pack_nibbles(codes.reshape(-1), not e2m1)
-    if problem.word("layout", "bitsandbytes") == "prepacked":
+    if problem.word("layout", "packed") == "prepacked":
         packed = prepack(packed.reshape(n, k // 2))
         arguments["layout"] = 1
     arguments["b"] = library.upload("b", packed, alignment=16)

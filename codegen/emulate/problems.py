@@ -66,7 +66,7 @@ def small_problems(target: Target) -> list[Problem]:
 WORDS: dict[str, dict[str, tuple[str, ...]]] = {
     "gemm_4bit": {
         "quant_type": ("nf4", "fp4", "e2m1"),
-        "layout": ("bitsandbytes", "prepacked"),
+        "layout": ("packed", "prepacked"),
         **dict.fromkeys(("blocksize", "pad", "nested", "bias"), ()),
     },
     "gemm_fp8": {

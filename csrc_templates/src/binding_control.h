@@ -33,6 +33,7 @@ struct DecisionRecord {
   int32_t by;       // kByRules, kByForce (force_tile) or kByTable (load_tuned)
   int32_t dtype;
   int32_t family = kGemm4bit;
+  int32_t layout = 0;  // WeightLayout of gemm_4bit
 };
 
 void record_decision(DecisionRecord record);

@@ -4,7 +4,6 @@
 
 #include <cinttypes>
 #include <cstdio>
-#include <cstring>
 
 #include "binding_control.h"
 #include "binding_device.h"
@@ -91,6 +90,11 @@ bool apply_force(int forced, Arch arch, const Problem& problem, Decision& decisi
   }
   const Tile tile = static_cast<Tile>(forced);
   if (!tile_legal(tile, arch, problem)) {
+    Problem packed = problem;
+    packed.layout = WeightLayout::kPacked;
+    if (tile_legal(tile, arch, packed)) {
+      return fail("gemm_4bit: the forced tile %s does not take prepacked weights", tile_name(tile));
+    }
     return fail("gemm_4bit: the forced tile %s cannot run M=%" PRId64 ", N=%" PRId64 ", K=%" PRId64
                 ", blocksize=%" PRId64 " on %s: it is not built for this arch, does not take the dtype, or K is not a"
                 " multiple of what it needs",
@@ -99,12 +103,6 @@ bool apply_force(int forced, Arch arch, const Problem& problem, Decision& decisi
   decision.path = Path::kCustom;
   decision.tile = tile;
   return true;
-}
-
-// The engines that take prepacked weights; where the rules choose another, the weight is dequantised.
-bool takes_prepacked(Tile tile) {
-  const char* engine = engine_name(static_cast<gemm_4bit::Engine>(kTiles[static_cast<int>(tile)].engine));
-  return std::strcmp(engine, "decode") == 0 || std::strcmp(engine, "wgmma") == 0;
 }
 
 struct Call {
@@ -142,6 +140,7 @@ bool decide(const Gemm4bitInputs& in, int64_t m, DType dtype, Call& call) {
   call.problem.num_sms = call.device.num_sms;
   call.problem.dtype = dtype;
   call.problem.quant_type = static_cast<QuantType>(w.quant_type);
+  call.problem.layout = w.layout();
   call.decision.path = Path::kFallback;
   bool tuned = false;
   if (within_limits(call.problem)) {
@@ -150,18 +149,11 @@ bool decide(const Gemm4bitInputs& in, int64_t m, DType dtype, Call& call) {
   }
   call.forced = forced_tile();
   if (call.forced != kForceNothing && !apply_force(call.forced, arch, call.problem, call.decision)) return false;
-  if (w.layout() == WeightLayout::kPrepacked && call.decision.path == Path::kCustom &&
-      !takes_prepacked(call.decision.tile)) {
-    if (call.forced != kForceNothing) {
-      return fail("gemm_4bit: the forced tile %s does not take prepacked weights", tile_name(call.decision.tile));
-    }
-    call.decision.path = Path::kFallback;
-  }
   const bool custom = call.decision.path == Path::kCustom;
   record_decision({0, m, w.n, w.k, in.a.device, static_cast<int32_t>(arch), custom ? 1 : 0,
                    custom ? static_cast<int32_t>(call.decision.tile) : -1,
                    call.forced != kForceNothing ? kByForce : tuned ? kByTable : kByRules,
-                   static_cast<int32_t>(dtype)});
+                   static_cast<int32_t>(dtype), kGemm4bit, static_cast<int32_t>(call.problem.layout)});
   return true;
 }
 

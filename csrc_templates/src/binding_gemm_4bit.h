@@ -13,7 +13,7 @@ struct Weight {
   View b{"b"}, absmax{"absmax"}, nested_absmax{"nested_absmax"}, nested_code{"nested_code"}, offset{"offset"};
   int64_t n = 0, k = 0, blocksize = 0, quant_type = 0;
 
-  WeightLayout layout() const { return b.dim == 3 ? WeightLayout::kPrepacked : WeightLayout::kBitsandbytes; }
+  WeightLayout layout() const { return b.dim == 3 ? WeightLayout::kPrepacked : WeightLayout::kPacked; }
 };
 
 struct Gemm4bitInputs {

@@ -29,6 +29,8 @@ int compare(const TunedEntry& entry, const Problem& p) {
   if (entry.dtype != static_cast<int32_t>(p.dtype)) return entry.dtype < static_cast<int32_t>(p.dtype) ? -1 : 1;
   const int32_t quant_type = static_cast<int32_t>(p.quant_type);
   if (entry.quant_type != quant_type) return entry.quant_type < quant_type ? -1 : 1;
+  const int32_t layout = static_cast<int32_t>(p.layout);
+  if (entry.layout != layout) return entry.layout < layout ? -1 : 1;
   if (entry.blocksize != p.blocksize) return entry.blocksize < p.blocksize ? -1 : 1;
   if (p.M < entry.m_min) return 1;
   return p.M > entry.m_max ? -1 : 0;
@@ -59,6 +61,7 @@ Problem problem_of(const TunedEntry& entry, int64_t m, int num_sms) {
   problem.num_sms = num_sms;
   problem.dtype = static_cast<DType>(entry.dtype);
   problem.quant_type = static_cast<QuantType>(entry.quant_type);
+  problem.layout = static_cast<WeightLayout>(entry.layout);
   return problem;
 }
 

@@ -9,7 +9,7 @@ namespace tilewright::binding {
 // tile or kForceFallback. Mirrored by python/tilewright/_tuned.py.
 struct TunedEntry {
   int64_t n, k, m_min, m_max;
-  int32_t dtype, quant_type, blocksize, choice;
+  int32_t dtype, quant_type, layout, blocksize, choice;
 };
 
 // Puts the table's choice for the problem into `decision`; false when there is no table, the device is of another

@@ -41,6 +41,7 @@ def doctor(as_json: bool, no_run: bool) -> None:
 @click.option("--dtype", type=click.Choice(["float16", "bfloat16"]), default="bfloat16", show_default=True)
 @click.option("--family", type=click.Choice(FAMILIES), default=FAMILIES[0], show_default=True)
 @click.option("--quant-type", type=click.Choice(["nf4", "fp4", "e2m1"]), help="Of gemm_4bit.  [default: nf4]")
+@click.option("--layout", type=click.Choice(["packed", "prepacked"]), help="Of gemm_4bit.  [default: packed]")
 @click.option("--scaling", type=click.Choice(["tensor", "row", "block"]), help="Of gemm_fp8.  [default: row]")
 @click.option("--device", default=0, show_default=True, help="Number of the CUDA device.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw speed over M to this file.")
@@ -51,6 +52,7 @@ def bench(
     dtype: str,
     family: str,
     quant_type: str | None,
+    layout: str | None,
     scaling: str | None,
     device: int,
     plot: Path | None,
@@ -63,7 +65,7 @@ def bench(
         problems = _bench.problems(shapes, rows)
         if plot is not None:
             _bench.check_plot(plot)
-        result = _bench.run(problems, _bench.subject(family, dtype, quant_type, scaling), device)
+        result = _bench.run(problems, _bench.subject(family, dtype, quant_type, scaling, layout), device)
     except _bench.RefusedError as refusal:
         raise click.ClickException(str(refusal)) from None
     click.echo(result.to_json() if as_json else str(result))

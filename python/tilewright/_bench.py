@@ -21,6 +21,7 @@ import torch
 from . import _decisions, _ops, _peers, _timing, info
 from ._peers_4bit import Weights4bit
 from ._peers_fp8 import WeightsFp8, WeightsNvfp4
+from .layout import LAYOUTS, can_prepack
 
 DEFAULT_SHAPES = ((4096, 4096), (14336, 4096), (4096, 14336))
 _REPLAY_US = 250.0
@@ -37,34 +38,43 @@ class RefusedError(Exception):
 class Subject:
     """What is timed: a family, the dtype of dense activations and of results, and the format of the weight.
 
-    variant: quant_type of gemm_4bit, scaling of gemm_fp8, "" of gemm_nvfp4.
+    variant: quant_type of gemm_4bit, scaling of gemm_fp8, "" of gemm_nvfp4. layout: of the weight of gemm_4bit.
     """
 
     family: str
     dtype: str
     variant: str
+    layout: str = LAYOUTS[0]
 
     def __str__(self) -> str:
-        words = {"gemm_4bit": f"{self.dtype} x {self.variant}", "gemm_fp8": f"e4m3, scales per {self.variant}"}
+        layout = "" if self.layout == LAYOUTS[0] else f", {self.layout}"
+        words = {"gemm_4bit": f"{self.dtype} x {self.variant}{layout}", "gemm_fp8": f"e4m3, scales per {self.variant}"}
         return f"{self.family}, {words.get(self.family, 'e2m1')}"
 
     def contest(self, N: int, K: int, device: torch.device, rotated_bytes: float) -> _peers.Contest:
         """Copies of a weight, and the peers."""
         dtype = getattr(torch, self.dtype)
         if self.family == "gemm_4bit":
-            return Weights4bit(N, K, self.variant, dtype, device, rotated_bytes)
+            if self.layout == "prepacked" and not can_prepack(N, K):
+                raise RefusedError(f"--layout prepacked; {N}x{K}, where N is a multiple of 16 and K of 64")
+            return Weights4bit(N, K, self.variant, dtype, device, rotated_bytes, self.layout)
         if self.family == "gemm_fp8":
             return WeightsFp8(N, K, self.variant, dtype, device, rotated_bytes)
         return WeightsNvfp4(N, K, dtype, device, rotated_bytes)
 
 
-def subject(family: str, dtype: str, quant_type: str | None, scaling: str | None) -> Subject:
+def subject(family: str, dtype: str, quant_type: str | None, scaling: str | None, layout: str | None = None) -> Subject:
     """The subject that the options name. RefusedError for an option of another family."""
-    owners = {"--quant-type": ("gemm_4bit", quant_type), "--scaling": ("gemm_fp8", scaling)}
+    owners = {
+        "--quant-type": ("gemm_4bit", quant_type),
+        "--layout": ("gemm_4bit", layout),
+        "--scaling": ("gemm_fp8", scaling),
+    }
     for option, (owner, given) in owners.items():
         if given is not None and owner != family:
             raise RefusedError(f"{option} {given}; it is an option of --family {owner}, not of {family}")
-    return Subject(family, dtype, {"gemm_4bit": quant_type or "nf4", "gemm_fp8": scaling or "row"}.get(family, ""))
+    variant = {"gemm_4bit": quant_type or "nf4", "gemm_fp8": scaling or "row"}.get(family, "")
+    return Subject(family, dtype, variant, layout or LAYOUTS[0])
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from . import _library
+from .layout import LAYOUTS
 
 FORCE_VARIABLE = "TILEWRIGHT_FORCE_TILE"
 
@@ -23,7 +24,7 @@ class Decision:
 
     `path` is "custom" (one fused kernel, `tile` names it), "fallback" (dequantise, then linear) or "torch" (plain
     torch: a CPU tensor, or no native library). `forced`: force_tile chose; `tuned`: a loaded table did. `serial` counts
-    the calls of this thread on that path kind.
+    the calls of this thread on that path kind. `layout`: of the weight of gemm_4bit, "packed" or "prepacked".
     """
 
     serial: int
@@ -38,6 +39,7 @@ class Decision:
     forced: bool
     tuned: bool = False
     family: str = "gemm_4bit"
+    layout: str | None = None
 
 
 class _Last(threading.local):
@@ -50,13 +52,14 @@ _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def record_plain_torch(
-    a: torch.Tensor, n: int, k: int, family: str = "gemm_4bit", m: int | None = None, dtype: torch.dtype | None = None
-) -> None:
+    a: torch.Tensor, n: int, k: int, family: str = "gemm_4bit", m: int | None = None,
+    dtype: torch.dtype | None = None, layout: str | None = None,
+) -> None:  # fmt: skip
     """Notes a call that plain torch answered. m, dtype: of the problem where `a` does not say."""
     _last.serial += 1
     M = a.numel() // k if m is None else m
     _last.plain = Decision(
-        _last.serial, M, n, k, dtype or a.dtype, str(a.device), None, "torch", None, False, family=family
+        _last.serial, M, n, k, dtype or a.dtype, str(a.device), None, "torch", None, False, family=family, layout=layout
     )
 
 
@@ -83,6 +86,7 @@ def last_decision(native: _library.Native, device_type: str = "cuda") -> Decisio
         forced=record.by == _library.BY_FORCE,
         tuned=record.by == _library.BY_TABLE,
         family=family,
+        layout=LAYOUTS[record.layout] if family == "gemm_4bit" else None,
     )
 
 

@@ -32,6 +32,7 @@ class DecisionRecord(ctypes.Structure):
         ("by", ctypes.c_int32),
         ("dtype", ctypes.c_int32),
         ("family", ctypes.c_int32),
+        ("layout", ctypes.c_int32),
     )
 
 

@@ -8,6 +8,7 @@ import torch
 
 from . import _checks, _decisions, formats, reference
 from ._op import Op, OptionalTensor
+from .layout import layout_of
 
 _GEMM_ARGUMENTS = (
     "(Tensor a, Tensor b, Tensor absmax, int n, int k, int blocksize, int quant_type, Tensor? bias=None, "
@@ -39,7 +40,7 @@ class Gemm4bit:
         _checks.check_weight("gemm_4bit", *own, self.nested_absmax, self.nested_code, self.offset)
 
     def compute(self) -> torch.Tensor:
-        _decisions.record_plain_torch(self.a, self.n, self.k)
+        _decisions.record_plain_torch(self.a, self.n, self.k, layout=layout_of(self.b))
         own = (self.b, self.absmax, (self.n, self.k), self.blocksize, self.quant_type, torch.float32)
         weight = reference.dequantize(*own, _nested(self.nested_absmax, self.nested_code), self.offset)
         return reference.gemm(self.a, weight, self.bias)

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from ._peers import Call, Contest, copies
 from .gemm import dequantize_4bit, gemm_4bit, quantize_4bit
+from .layout import LAYOUTS, prepack
 
 _GEMLITE_GROUP = 64
 
@@ -20,13 +21,17 @@ class Weights4bit(Contest):
     names = ("tilewright", "dense", "bitsandbytes", "gemlite")
 
     def __init__(
-        self, N: int, K: int, quant_type: str, dtype: torch.dtype, device: torch.device, rotated_bytes: float
-    ) -> None:
+        self, N: int, K: int, quant_type: str, dtype: torch.dtype, device: torch.device, rotated_bytes: float,
+        layout: str = LAYOUTS[0],
+    ) -> None:  # fmt: skip
         self.N, self.K, self.quant_type, self.dtype = N, K, quant_type, dtype
         count = copies(rotated_bytes, 0.57 * N * K)
         dense_count = copies(rotated_bytes, 2 * N * K, count)
         self.dense = [torch.randn(N, K, device=device, dtype=dtype) / math.sqrt(K) for _ in range(dense_count)]
         self.packed = [quantize_4bit(self.dense[i % dense_count], quant_type=quant_type) for i in range(count)]
+        self.ours = self.packed
+        if layout == "prepacked":
+            self.ours = [(prepack(codes, N, K), state) for codes, state in self.packed]
         self._gemlite: list[Any] | None = None
 
     def make(self, name: str, x: torch.Tensor) -> tuple[Call, torch.Tensor]:
@@ -41,9 +46,9 @@ class Weights4bit(Contest):
 
 
 def _ours(weights: Weights4bit, x: torch.Tensor) -> tuple[Call, torch.Tensor]:
-    packed = weights.packed
-    exact = x.float() @ dequantize_4bit(*packed[0]).T
-    return (lambda i: gemm_4bit(x, *packed[i % len(packed)], static_weights=True)), exact
+    ours = weights.ours
+    exact = x.float() @ dequantize_4bit(*weights.packed[0]).T
+    return (lambda i: gemm_4bit(x, *ours[i % len(ours)], static_weights=True)), exact
 
 
 def _dense(weights: Weights4bit, x: torch.Tensor) -> tuple[Call, torch.Tensor]:

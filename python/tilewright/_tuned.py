@@ -20,6 +20,7 @@ import torch
 
 from . import _library, _machine, formats
 from ._version import __version__
+from .layout import LAYOUTS
 
 VARIABLE = "TILEWRIGHT_TUNED"
 SCHEMA = "tuned/1"
@@ -36,6 +37,8 @@ _NOTES = ("product", "source")
 _ENTRY: Mapping[str, type] = {
     "M": list, "N": int, "K": int, "dtype": str, "quant_type": str, "blocksize": int, "choice": str,
 }  # fmt: skip
+_LAYOUT = "layout"
+"""Key of an entry that may be left out: the weight is packed then, as everywhere."""
 
 
 class TunedTableError(ValueError):
@@ -47,7 +50,7 @@ class _Entry(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("n", "k", "m_min", "m_max")),
-        *((name, ctypes.c_int32) for name in ("dtype", "quant_type", "blocksize", "choice")),
+        *((name, ctypes.c_int32) for name in ("dtype", "quant_type", "layout", "blocksize", "choice")),
     )
 
 
@@ -70,13 +73,14 @@ class _Bucket:
     K: int
     dtype: int
     quant_type: int
+    layout: int
     blocksize: int
     first: int
     last: int
     choice: str
 
     def key(self) -> tuple[int, ...]:
-        return self.N, self.K, self.dtype, self.quant_type, self.blocksize, self.first
+        return self.N, self.K, self.dtype, self.quant_type, self.layout, self.blocksize, self.first
 
 
 class _State:
@@ -183,7 +187,7 @@ def _fields(value: Any, wanted: Mapping[str, type], notes: tuple[str, ...], wher
         raise TunedTableError(f"{where}: an object is expected")
     unknown = [k for k in value if k not in wanted and k not in notes]
     if unknown:
-        raise TunedTableError(f"{where}: unknown key {unknown[0]!r}; expected {', '.join(wanted)}")
+        raise TunedTableError(f"{where}: unknown key {unknown[0]!r}; expected {', '.join((*wanted, *notes))}")
     for name, kind in wanted.items():
         if name not in value:
             raise TunedTableError(f"{where}: key {name!r} is missing")
@@ -202,7 +206,7 @@ def _size(what: str, value: Any) -> int:
 
 
 def _bucket(value: Any, where: str) -> _Bucket:
-    entry = _fields(value, _ENTRY, (), where)
+    entry = _fields(value, _ENTRY, (_LAYOUT,), where)
     for name in ("N", "K"):
         _size(f"{where}: {name}", entry[name])
     if len(entry["M"]) != 2:
@@ -220,8 +224,12 @@ def _bucket(value: Any, where: str) -> _Bucket:
         raise TunedTableError(
             f"{where}: blocksize={entry['blocksize']}; allowed: {', '.join(map(str, fmt.blocksizes))}"
         )
+    order = entry.get(_LAYOUT, LAYOUTS[0])
+    if order not in LAYOUTS:
+        raise TunedTableError(f"{where}: layout={order!r}; allowed: {', '.join(LAYOUTS)}")
     return _Bucket(
-        entry["N"], entry["K"], DTYPES.index(entry["dtype"]), fmt.code, entry["blocksize"], first, last, entry["choice"]
+        entry["N"], entry["K"], DTYPES.index(entry["dtype"]), fmt.code, LAYOUTS.index(order), entry["blocksize"],
+        first, last, entry["choice"],
     )  # fmt: skip
 
 
@@ -258,7 +266,10 @@ def _hand_over(native: _library.Native, path: str, head: Mapping[str, Any], buck
     if unknown is not None:
         raise TunedTableError(f"{path}: choice {unknown!r} is no tile of this build")
     array = (_Entry * len(buckets))(
-        *(_Entry(b.N, b.K, b.first, b.last, b.dtype, b.quant_type, b.blocksize, names[b.choice]) for b in buckets)
+        *(
+            _Entry(b.N, b.K, b.first, b.last, b.dtype, b.quant_type, b.layout, b.blocksize, names[b.choice])
+            for b in buckets
+        )
     )
     if not buckets:
         _clear(native)
@@ -270,7 +281,7 @@ def _hand_over(native: _library.Native, path: str, head: Mapping[str, Any], buck
         bad = buckets[code]
         raise TunedTableError(
             f"{path}: {bad.choice} cannot run M={bad.first} to {bad.last}, N={bad.N}, K={bad.K}, "
-            f"dtype={DTYPES[bad.dtype]}, blocksize={bad.blocksize} on {head['arch']}"
+            f"dtype={DTYPES[bad.dtype]}, blocksize={bad.blocksize}, {LAYOUTS[bad.layout]}, on {head['arch']}"
         )
     if code != -1:
         reason = "out of memory" if code == -3 else f"this build has no machine code for {head['arch']}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from . import _ops, formats
+from .layout import LAYOUTS
 
 if TYPE_CHECKING:
     from tilewright_codegen.ir import SpecTree
@@ -50,13 +51,14 @@ def explain(
     scaling: str = "row",
     fast_accum: bool = False,
     grouping: str = "none",
+    layout: str = LAYOUTS[0],
 ) -> Reasons:
     """Why a product of x [M, K] and a weight [N, K] runs the way it does on a CUDA device, or on an arch such as
     "sm121".
 
-    family: gemm_4bit, whose weights have `blocksize` and `quant_type`; gemm_fp8, with `scaling` (tensor, row, block),
-    `fast_accum` and `grouping` (none, contiguous, masked; M is the rows of one group); or gemm_nvfp4. dtype: of the
-    activations of gemm_4bit, of the result of the others.
+    family: gemm_4bit, whose weights have `blocksize`, `quant_type` and `layout` (packed, prepacked); gemm_fp8, with
+    `scaling` (tensor, row, block), `fast_accum` and `grouping` (none, contiguous, masked; M is the rows of one group);
+    or gemm_nvfp4. dtype: of the activations of gemm_4bit, of the result of the others.
 
     Without `arch` the device is asked (the current one if `device` is None) and its rules are those of the image
     that it loads. num_sms: the device's own, or the first that the arch profile lists. ValueError for sizes outside
@@ -87,6 +89,7 @@ def explain(
         "blocksize": fmt.default_blocksize if blocksize is None else blocksize,
         "dtype": _WORDS[dtype],
         "quant_type": quant_type,
+        "layout": layout,
         "scaling": scaling,
         "accumulation": "fast" if fast_accum else "accurate",
         "grouping": grouping,

@@ -7,11 +7,18 @@ import torch
 ROWS = 16
 K = 64
 BLOCK_BYTES = ROWS * K // 2
+LAYOUTS = ("packed", "prepacked")
+"""The orders by name: as `quantize_4bit` packs, and as `prepack` gives. In the numbers of the native library."""
 
 
 def is_prepacked(packed: torch.Tensor) -> bool:
     """Whether the codes are prepacked: a tensor of three dimensions, [N / 16, K / 64, 512], says so."""
     return packed.dim() == 3
+
+
+def layout_of(packed: torch.Tensor) -> str:
+    """The order of the codes by name."""
+    return LAYOUTS[is_prepacked(packed)]
 
 
 def can_prepack(n: int, k: int) -> bool:

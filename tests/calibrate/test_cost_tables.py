@@ -19,7 +19,6 @@ from tilewright_codegen.calibrate.cost_plan import cost_choices
 from tilewright_codegen.calibrate.cost_table import Table, document, make_table, read_compact, timed
 from tilewright_codegen.calibrate.geometry import geometry
 from tilewright_codegen.calibrate.records import Cell, Device, Header, Method, Store
-from tilewright_codegen.commands import calibrate
 from tilewright_codegen.evaluate import decide
 from tilewright_codegen.ir import SpecTree
 from tilewright_codegen.tree import load_tree
@@ -226,17 +225,46 @@ def test_the_command_measures_fits_and_writes(tmp_path: Path, tree: SpecTree) ->
     assert document(table, "x").count("  - {id:") == text.count("  - {id:")
 
 
+@pytest.mark.parametrize(("options", "layout"), [([], "packed"), (["--layout", "prepacked"], "prepacked")])
+def test_a_table_is_of_one_layout(options: list[str], layout: str, tmp_path: Path, tree: SpecTree) -> None:
+    """The word stands in every cell, in the reason of the table, and what runs today is decided by it."""
+    world = {"device": Device(arch="sm90", num_sms=132, product="H200").model_dump()}
+    (tmp_path / "world.json").write_text(json.dumps(world))
+    out = tmp_path / "out"
+    command([
+        "calibrate", "gemm_4bit", "--specs", str(ROOT / "specs"), "--costs", "nf4", *options, "--engine", "decode",
+        "--arch", "sm90", "--synthetic", str(tmp_path / "world.json"), "--rows", "1,2,4,6,8", "--rounds", "3",
+        "--shape", "4096x4096", "--shape", "2048x2048", "--quick", "--out", str(out),
+    ])  # fmt: skip
+    passes = Store(out / "records.jsonl").passes
+    assert {p.cell.words["layout"] for p in passes} == {layout}
+    family = tree.families["gemm_4bit"]
+    assert all(decide(family, "sm90", p.cell.problem()).tile(family) == p.incumbent for p in passes)
+    why = f"why: picoseconds on H200, quant_type nf4, layout {layout}"
+    assert why in (out / "costs.yaml").read_text().splitlines()
+
+
 @pytest.mark.parametrize(
-    ("layouts", "text"),
+    ("options", "text"),
     [
-        (("packed",), "picoseconds on H200, quant_type nf4"),
-        (("packed", "prepacked"), "picoseconds on H200, quant_type nf4, means over weights as packed and prepacked"),
+        (["--layout", "packed", "--layout", "prepacked"], "error: one layout at a time"),
+        (["--layout", "packed", "--input", "layout=prepacked"], "error: one layout at a time"),
+        (["--layout", "plain"], "Invalid value for '--layout': 'plain' is not one of 'packed', 'prepacked'"),
     ],
 )
-def test_a_table_says_what_its_costs_are_of(layouts: tuple[str, ...], text: str) -> None:
-    device, method = Device(arch="sm90", num_sms=132, product="H200"), Method.model_validate({"layouts": layouts})
-    header = Header(family="gemm_4bit", layer="nf4", device=device, method=method)
-    assert calibrate._why(header, {"quant_type": "nf4"}) == text
+def test_layouts_that_cannot_be_calibrated_together(options: list[str], text: str) -> None:
+    whole = ["calibrate", "gemm_4bit", "--specs", str(ROOT / "specs"), "--costs", "nf4", "--arch", "sm90", "--plan"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright_codegen", *whole, *options], capture_output=True, text=True
+    )
+    assert done.returncode != 0 and text in done.stderr and "Traceback" not in done.stderr, done
+
+
+def test_a_family_without_layouts_says_so() -> None:
+    whole = ["calibrate", "gemm_fp8", "--specs", str(ROOT / "specs"), "--costs", "row", "--arch", "sm90", "--plan"]
+    command_ = [sys.executable, "-m", "tilewright_codegen", *whole, "--layout", "prepacked"]
+    done = subprocess.run(command_, capture_output=True, text=True)
+    assert done.returncode == 1 and "error: there is no further input 'layout'" in done.stderr, done
 
 
 def test_few_cells_give_no_table(tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ def test_an_entry_reaches_over_neighbours_that_prove_the_same(tree: SpecTree) ->
     assert [m for m, _ in won] == [200, 220, 250]
     assert [(e["M"], e["choice"]) for e in table["entries"]] == [([200, 220], won[0][1]), ([250, 250], won[2][1])]
     assert table["entries"][0] | {"M": 0, "choice": ""} == {
-        "M": 0, "N": 4096, "K": 4096, "dtype": "bf16", "quant_type": "nf4", "blocksize": 64, "choice": "",
+        "M": 0, "N": 4096, "K": 4096, "dtype": "bf16", "quant_type": "nf4", "layout": "packed",
+        "blocksize": 64, "choice": "",
     }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import pytest
 from tilewright_codegen.costs import cost_name
 from tilewright_codegen.diagnostics import Sink
 from tilewright_codegen.emit_costs import blocks, shared
-from tilewright_codegen.evaluate import encode_problem, facts_env
+from tilewright_codegen.evaluate import decide, encode_problem, facts_env
 from tilewright_codegen.explain import explain
 from tilewright_codegen.explain_report import render_text
 from tilewright_codegen.expr import Name, format_node, names
@@ -102,7 +102,7 @@ def expected(problem: dict[str, int]) -> str:
 
 
 def full(problem: dict[str, int]) -> dict[str, Any]:
-    return {**problem, "num_sms": 132, "blocksize": 64, "dtype": "bf16", "quant_type": "nf4"}
+    return {**problem, "num_sms": 132, "blocksize": 64, "dtype": "bf16", "quant_type": "nf4", "layout": "packed"}
 
 
 def test_every_evaluator_takes_the_least(probe: Evaluators) -> None:
@@ -272,3 +272,49 @@ def test_costs_are_computed_only_where_their_table_is_asked(probe: Evaluators) -
     assert not [item.name for item in (*facts, *predicates) if item.name.startswith("cost_")]
     rules = [r for s in layer.sections for b in blocks(layer, s.rules) for r, _ in b.rules]
     assert rules == [r for s in layer.sections for r in s.rules]
+
+
+PREPACKED = """schema: costs/1
+table: nf4_prepacked
+costs:
+  - {id: d8-k8-c2, rows: 8, columns: 16, blocks: 66, start: 1}
+  - {id: w128x128-128, rows: 128, columns: 128, blocks: 132, start: 2}
+"""
+
+
+@pytest.fixture(scope="module")
+def layouts(tmp_path_factory: pytest.TempPathFactory) -> Evaluators:
+    """The specs, with another table for prepacked weights."""
+    folder = tmp_path_factory.mktemp("layouts")
+    (folder / "build").mkdir()
+    shutil.copytree(ROOT / "specs", folder / "specs")
+    tables = folder / "specs" / "families" / "gemm_4bit" / "costs.yaml"
+    packed, _, prepacked = tables.read_text().partition("---\n")
+    assert "table: nf4\n" in packed and "table: nf4_prepacked\n" in prepacked
+    tables.write_text(packed + "---\n" + PREPACKED)
+    return Evaluators(folder / "specs", folder / "build")
+
+
+def test_each_layout_is_decided_by_its_own_table(layouts: Evaluators) -> None:
+    ours = load_tree(ROOT / "specs").families["gemm_4bit"]
+    sizes = [{"M": M, "N": N, "K": K} for M in (1, 8, 9, 200) for N in (1024, 4096) for K in (1024, 8192, 14_336)]
+    asked = [full(size) for size in sizes]
+    asked += [{**problem, "layout": "prepacked"} for problem in asked]
+    for problem, cpp in zip(asked, layouts.generated_cpp("sm90", asked), strict=True):
+        one = layouts.interpreted("sm90", problem)
+        assert one == layouts.generated_python("sm90", problem) == cpp, problem
+        tile = one["decode_tile"][0] or one["wgmma_tile"][0]
+        if problem["layout"] == "packed":
+            assert tile == decide(ours, "sm90", problem).tile(ours), problem
+        else:
+            assert tile == ("d8-k8-c2" if problem["M"] <= 8 and problem["K"] <= 8192 else "w128x128-128"), problem
+
+
+@pytest.mark.parametrize("name", ["engine", "decode_tile", "wgmma_tile"])
+def test_no_problem_pays_for_both_tables(name: str) -> None:
+    layer = load_tree(ROOT / "specs").families["gemm_4bit"].layer_by_name[name]
+    packed, prepacked = (b for s in layer.sections for b in blocks(layer, s.rules) if b.guard is not None)
+    assert "layout == packed" in [format_node(c) for c in packed.guard or ()]
+    of_prepacked = {f.name for f in prepacked.facts if "nf4_prepacked" in f.name}
+    assert of_prepacked and not {f.name for f in packed.facts} & of_prepacked
+    assert not [f.name for f in prepacked.facts if "_nf4_" in f.name and f.name not in of_prepacked]

@@ -162,3 +162,22 @@ def test_command_prints_checks_and_names_what_is_unknown(tmp_path: Path) -> None
     for words in (("--arch", "sm12"), ("--grid", "nope"), ("nope",)):
         wrong = run(*words)
         assert wrong.returncode == 1 and wrong.stderr.startswith("error: ") and "Traceback" not in wrong.stderr
+
+
+def test_only_inputs_that_the_rules_of_an_arch_read_are_enumerated() -> None:
+    tree = load_tree(ROOT / "specs")
+    family = tree.families["gemm_4bit"]
+    cells = {name: expand(family, tree.archs[name], pick_grid([tree], "gemm_4bit", None)) for name in ("sm80", "sm90")}
+    assert [name for name, _ in cells["sm80"].enums] == ["layout", "dtype"]
+    assert [name for name, _ in cells["sm90"].enums] == ["quant_type", "layout", "dtype"]
+    assert "quant_type" not in cells["sm80"].problem((0, 0, 0, 0, 0))
+    heading = render_tables(family, arch_tables(family, tree.archs["sm80"], grid())).splitlines()[0]
+    assert heading == "# gemm_4bit  sm80  num_sms=108  packed, f16|bf16"
+
+
+def test_an_input_is_read_through_facts_and_predicates() -> None:
+    family = load_tree(ROOT / "specs").families["gemm_4bit"]
+    engine = family.layer_by_name["engine"]
+    assert "quant_type" in engine.reads("sm90") and "quant_type" not in engine.reads("sm80")
+    assert {"M", "N", "num_sms", "mma_blocks"} <= engine.reads("sm80")
+    assert "path" in engine.reads("sm80"), "the gate reads it"

@@ -66,15 +66,17 @@ def table(folder: Path, *entries: dict[str, Any], **head: Any) -> Path:
 def test_entries_arrive_sorted_and_a_second_table_replaces_the_first(native: _library.Native, tmp_path: Path) -> None:
     later = {**ENTRY, "M": [5, 5], "choice": "fallback"}
     other = {**ENTRY, "N": 1024, "dtype": "f32", "quant_type": "e2m1", "blocksize": 16, "choice": "b"}
-    found = _tuned.load(native, table(tmp_path, later, ENTRY, other), ask_devices=False)
-    assert found == _tuned.TunedTable(str(tmp_path / "tuned.json"), "sm90", 132, 580, 3)
+    prepacked = {**ENTRY, "layout": "prepacked", "M": [2, 3], "choice": "b"}
+    found = _tuned.load(native, table(tmp_path, prepacked, later, ENTRY, other), ask_devices=False)
+    assert found == _tuned.TunedTable(str(tmp_path / "tuned.json"), "sm90", 132, 580, 4)
     assert native.library.entries == [
-        (1024, 4096, 1, 4, 2, 2, 16, 1),
-        (4096, 4096, 1, 4, 1, 0, 64, 0),
-        (4096, 4096, 5, 5, 1, 0, 64, -2),
+        (1024, 4096, 1, 4, 2, 2, 0, 16, 1),
+        (4096, 4096, 1, 4, 1, 0, 0, 64, 0),
+        (4096, 4096, 5, 5, 1, 0, 0, 64, -2),
+        (4096, 4096, 2, 3, 1, 0, 1, 64, 1),
     ]
     _tuned.load(native, table(tmp_path), ask_devices=False)
-    assert native.library.entries == [(4096, 4096, 1, 4, 1, 0, 64, 0)]
+    assert native.library.entries == [(4096, 4096, 1, 4, 1, 0, 0, 64, 0)]
     assert _tuned.load(native, None, ask_devices=False) is None
     assert (native.library.entries, _tuned.loaded_table()) == (None, None)
 
@@ -98,6 +100,7 @@ REFUSED = {
     "a float": ({}, {"K": 4096.0}, r"entries\[0\]: K is no integer"),
     "dtype": ({}, {"dtype": "fp16"}, "dtype='fp16'; allowed: f16, bf16, f32"),
     "quant_type": ({}, {"quant_type": "int4"}, "quant_type='int4'; allowed: nf4, fp4, e2m1"),
+    "layout": ({}, {"layout": "plain"}, "layout='plain'; allowed: packed, prepacked"),
     "blocksize": ({}, {"blocksize": 16}, "blocksize=16; allowed: 32, 64"),
     "entry key": ({}, {"time": 1}, r"entries\[0\]: unknown key 'time'"),
 }
@@ -132,6 +135,15 @@ def test_bytes_that_are_no_table(data: bytes, text: str, tmp_path: Path) -> None
     (tmp_path / "tuned.json").write_bytes(data)
     with pytest.raises(tilewright.TunedTableError, match=text):
         _tuned.read(tmp_path / "tuned.json")
+
+
+def test_an_entry_without_a_layout_is_for_packed_weights(tmp_path: Path) -> None:
+    _, named = _tuned.read(table(tmp_path, {**ENTRY, "layout": "packed"}))
+    _, plain = _tuned.read(table(tmp_path, ENTRY))
+    assert plain == named
+    with pytest.raises(tilewright.TunedTableError, match="two entries hold M=1, N=4096, K=4096"):
+        _tuned.read(table(tmp_path, ENTRY, {**ENTRY, "layout": "packed"}))
+    assert len(_tuned.read(table(tmp_path, ENTRY, {**ENTRY, "layout": "prepacked"}))[1]) == 2
 
 
 def test_overlap_and_missing_file(tmp_path: Path) -> None:

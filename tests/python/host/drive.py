@@ -28,7 +28,7 @@ class Record(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("serial", "m", "n", "k")),
-        *((name, ctypes.c_int32) for name in ("device", "arch", "path", "tile", "by", "dtype", "family")),
+        *((name, ctypes.c_int32) for name in ("device", "arch", "path", "tile", "by", "dtype", "family", "layout")),
     )
 
 
@@ -182,7 +182,7 @@ class Entry(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("n", "k", "m_min", "m_max")),
-        *((name, ctypes.c_int32) for name in ("dtype", "quant_type", "blocksize", "choice")),
+        *((name, ctypes.c_int32) for name in ("dtype", "quant_type", "layout", "blocksize", "choice")),
     )
 
 
@@ -203,9 +203,10 @@ def check_tuned() -> None:
     weight_ = (N, K)
     # One gap in M, the fallback, and neighbours that differ in one key each.
     assert set_tuned(
-        b"sm90", 132, (N, K - 8, 1, 9, 2, 0, 64, other), (*weight_, 1, 1, 0, 0, 64, other),
-        (*weight_, 1, 2, 2, 0, 64, tile), (*weight_, 4, 4, 2, 0, 64, -2), (*weight_, 5, 8, 2, 0, 64, other),
-        (*weight_, 1, 9, 2, 0, 128, tile), (*weight_, 1, 9, 2, 1, 64, other), (N + 8, K, 1, 9, 2, 0, 64, other),
+        b"sm90", 132, (N, K - 8, 1, 9, 2, 0, 0, 64, other), (*weight_, 1, 1, 0, 0, 0, 64, other),
+        (*weight_, 1, 2, 2, 0, 0, 64, tile), (*weight_, 4, 4, 2, 0, 0, 64, -2), (*weight_, 5, 8, 2, 0, 0, 64, other),
+        (*weight_, 1, 9, 2, 0, 0, 128, tile), (*weight_, 1, 9, 2, 0, 1, 64, -2), (*weight_, 1, 9, 2, 1, 0, 64, other),
+        (N + 8, K, 1, 9, 2, 0, 0, 64, other),
     ) == -1  # fmt: skip
     decided = {m: (same(x[:m]).tile, last().path, last().by) for m in range(1, 10)}
     assert decided[1] == decided[2] == (tile, 1, 2), decided
@@ -216,16 +217,16 @@ def check_tuned() -> None:
     assert (same(x[:1]).tile, last().by) == (simt[-1], 1)  # force stands in front
     library.tilewright_force_tile(-1)
     wgmma = next(i for i, name in enumerate(names) if name.startswith("w"))
-    good = (*weight_, 1, 2, 2, 0, 64, tile)
+    good = (*weight_, 1, 2, 2, 0, 0, 64, tile)
     for code, arch, *entries in (
-        (0, b"sm90", (*weight_, 1, 1, 2, 0, 64, wgmma)),  # takes no fp32
-        (0, b"sm90", (*weight_, 1, 1, 2, 0, 64, len(names))),
-        (0, b"sm90", (*weight_, 1, 1, 2, 0, 64, -3)),
-        (0, b"sm90", (*weight_, 2, 1, 2, 0, 64, tile)),
-        (0, b"sm90", (*weight_, 1, 1 << 40, 2, 0, 64, tile)),  # beyond what the rules were proved for
+        (0, b"sm90", (*weight_, 1, 1, 2, 0, 0, 64, wgmma)),  # takes no fp32
+        (0, b"sm90", (*weight_, 1, 1, 2, 0, 0, 64, len(names))),
+        (0, b"sm90", (*weight_, 1, 1, 2, 0, 0, 64, -3)),
+        (0, b"sm90", (*weight_, 2, 1, 2, 0, 0, 64, tile)),
+        (0, b"sm90", (*weight_, 1, 1 << 40, 2, 0, 0, 64, tile)),  # beyond what the rules were proved for
         (1, b"sm90", good, good),
-        (1, b"sm90", good, (*weight_, 2, 3, 2, 0, 64, tile)),
-        (1, b"sm90", (*weight_, 5, 6, 2, 0, 64, tile), good),
+        (1, b"sm90", good, (*weight_, 2, 3, 2, 0, 0, 64, tile)),
+        (1, b"sm90", (*weight_, 5, 6, 2, 0, 0, 64, tile), good),
         (-2, b"sm100", good),  # no image of this build
         (-2, b"sm9", good),
     ):
@@ -238,6 +239,36 @@ def check_tuned() -> None:
     assert same(x[:1]).by == 2
     assert set_tuned(b"", 0) == -1
     assert same(x[:1]).by == 0
+
+
+def check_prepacked() -> None:
+    """The order of the codes is part of the problem: for the rules, for a forced tile, for a table."""
+    names = [library.tilewright_tile_name(i).decode() for i in range(library.tilewright_tile_count())]
+    own = {0: torch.zeros(48 * K // 2, dtype=torch.uint8), 1: torch.zeros(3, K // 64, 512, dtype=torch.uint8)}
+    rest = (torch.ones(48 * K // 64), 48, K, 64, 0)
+    x = torch.ones(2, K)
+    decided = {}
+    for layout, order in own.items():
+        torch.testing.assert_close(gemm(x, order, *rest), torch.full((2, 48), -float(K)))
+        assert (last().layout, last().path) == (layout, 1 - layout)  # the kernels for float32 read one order
+        refused("its engine does not take this problem", x.half(), order, *rest)
+        decided[layout] = last()
+        assert (last().layout, last().path) == (layout, 1)
+    wide = next(i for i, name in enumerate(names) if name.startswith("w") and i != decided[1].tile)
+    simt, mma = (next(i for i, name in enumerate(names) if name.startswith(start)) for start in ("simt", "32x64-128"))
+    for number in (simt, mma):
+        library.tilewright_force_tile(number)
+        values = x if number == simt else x.half()
+        refused(f"the forced tile {names[number]} does not take prepacked weights", values, own[1], *rest)
+    library.tilewright_force_tile(-1)
+    entry = (48, K, 1, 9, 0, 0)
+    assert set_tuned(b"sm90", 132, (*entry, 1, 64, wide)) == -1
+    for layout, order in own.items():
+        refused("its engine does not take this problem", x.half(), order, *rest)
+        assert (last().tile, last().by) == ((wide, 2) if layout else (decided[0].tile, 0))
+    assert set_tuned(b"sm90", 132, (*entry, 1, 64, mma)) == 0  # reads packed codes alone
+    assert set_tuned(b"sm90", 132, (*entry, 0, 64, mma)) == -1
+    assert set_tuned(b"", 0) == -1
 
 
 def check_quantize() -> None:
@@ -514,6 +545,7 @@ check_nested()
 check_refusals()
 check_force()
 check_tuned()
+check_prepacked()
 check_quantize()
 check_memory()
 check_images()

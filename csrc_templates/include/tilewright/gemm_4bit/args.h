@@ -9,12 +9,12 @@ namespace tilewright {
 
 enum class QuantType : int { kNf4 = 0, kFp4 = 1, kE2m1 = 2 };
 
-// The order of the bytes of `b`.
+// The order of the bytes of `b`. kPacked: as bitsandbytes packs them.
 //
 // kPrepacked, for N % 16 == 0 and K % 64 == 0: blocks of 16 rows x 64 in k, 512 bytes each, those of the same rows one
 // after the other. With g 0..7 and t 0..3, the 16 bytes at 16 (4 g + t) of a block are the bytes 4 w + t (w 0..7) of
 // the 32 that row g has in the block, then those of row g + 8: what one lane of a warp multiplies.
-enum class WeightLayout : int { kBitsandbytes = 0, kPrepacked = 1 };
+enum class WeightLayout : int { kPacked = 0, kPrepacked = 1 };
 
 constexpr int kPrepackedRows = 16;
 constexpr int kPrepackedK = 64;

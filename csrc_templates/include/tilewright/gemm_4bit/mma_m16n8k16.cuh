@@ -112,7 +112,7 @@ struct EngineLauncher<Engine::kMmaM16n8k16> {
     static_assert(Smem::kThreads <= 1024, "a block has at most 1024 threads");
     const cudaError_t checked = host::check_gemm_4bit(args, ElementTraits<Element>::kDType);
     if (checked != cudaSuccess || args.m == 0 || args.n == 0) return checked;
-    if (args.layout != WeightLayout::kBitsandbytes) return cudaErrorNotSupported;
+    if (args.layout != WeightLayout::kPacked) return cudaErrorNotSupported;
     if (args.k % 32 != 0 || args.k > INT32_MAX) return cudaErrorNotSupported;
     if (!host::is_aligned(args.a, 16) || args.lda % 8 != 0 || !host::is_aligned(args.b, 16)) {
       return cudaErrorMisalignedAddress;

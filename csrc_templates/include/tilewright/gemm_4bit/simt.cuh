@@ -189,7 +189,7 @@ struct EngineLauncher<Engine::kSimt> {
     static_assert(Config::kWarps >= 1 && Config::kWarps <= 32, "a block has at most 1024 threads");
     const cudaError_t checked = host::check_gemm_4bit(args, ElementTraits<Element>::kDType);
     if (checked != cudaSuccess || args.m == 0 || args.n == 0) return checked;
-    if (args.layout != WeightLayout::kBitsandbytes) return cudaErrorNotSupported;
+    if (args.layout != WeightLayout::kPacked) return cudaErrorNotSupported;
     const int64_t row_blocks = host::ceil_div(args.m, Config::kMb);
     const int64_t column_blocks = host::ceil_div(args.n, Config::kWarps);
     if (row_blocks > host::kMaxGridX || column_blocks > host::kMaxGridX / row_blocks)

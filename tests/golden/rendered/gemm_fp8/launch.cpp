@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_fp8 {
 
-const char* const kSpecDigest = "3b77afeea1fa8883c218084fc7ff6f81100ed45f8b4a17e6b8b1f8b9ce30d854";
+const char* const kSpecDigest = "aab412961e762aa392e5046868d270c86cb0cd3d5637713c5cae5480725357a9";
 
 cudaError_t launch_d8x4_small_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x4_small_bf16(const GemmFp8Args& args, cudaStream_t stream);

@@ -4,7 +4,7 @@
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
 TILES = ("simt-1", "simt-2", "simt-4", "simt-8", "32x64-64", "32x128-64", "64x64-64", "64x128-64", "128x64-64", "128x128-64", "32x64-128", "32x128-128", "32x256-128", "64x32-128", "64x64-128", "d8-k3-c1", "d8-k3-c2", "d8-k4-c1", "d8-k4-c2", "d8-k8-c1", "d8-k8-c2", "d8-k14-c2", "d8-k14-c4", "d16-k2-c2", "d16-k3-c1", "d16-k3-c2", "d16-k4-c2", "d16-k7-c4", "d16-k7-c8", "d16-k8-c1", "d16-k8-c2", "w192x128-64-s2", "w256x128-64-s2", "w32x64-128-s4", "w32x128-128", "w32x128-128-s2", "w32x128-128-s3", "w32x256-128-s2", "w32x256-128-s5", "w64x64-128-s4", "w64x128-128-s2", "w64x128-128-s3", "w64x192-128-s2", "w64x192-128-s4", "w64x256-128", "w128x128-128", "w128x128-128-s2", "w128x128-128-s3", "w128x128-128-s4", "w128x192-128-s2", "w128x192-128-s4", )
 LAYERS = ("path", "engine", "simt_tile", "tile_m", "tile", "repair", "decode_tile", "wgmma_tile", )
-INPUTS = ("M", "N", "K", "num_sms", "blocksize", "dtype", "quant_type", )
+INPUTS = ("M", "N", "K", "num_sms", "blocksize", "dtype", "quant_type", "layout", )
 RULES = (
     "k-multiple-16",
     "k-multiple-32",
@@ -15,7 +15,9 @@ RULES = (
     "k-multiple-1024",
     "k-multiple-2048",
     "k-multiple-4096",
+    "prepacked",
     "hopper-custom",
+    "hopper-prepacked",
     "hopper-f32",
     "hopper-odd-blocks",
     "above-1536-rows",
@@ -114,6 +116,42 @@ RULES = (
     "engine-nf4-w128x128-128-s4",
     "engine-nf4-w128x192-128-s2",
     "engine-nf4-w128x192-128-s4",
+    "engine-nf4-prepacked-d8-k3-c1",
+    "engine-nf4-prepacked-d8-k3-c2",
+    "engine-nf4-prepacked-d8-k4-c1",
+    "engine-nf4-prepacked-d8-k4-c2",
+    "engine-nf4-prepacked-d8-k8-c1",
+    "engine-nf4-prepacked-d8-k8-c2",
+    "engine-nf4-prepacked-d8-k14-c2",
+    "engine-nf4-prepacked-d8-k14-c4",
+    "engine-nf4-prepacked-d16-k2-c2",
+    "engine-nf4-prepacked-d16-k3-c1",
+    "engine-nf4-prepacked-d16-k3-c2",
+    "engine-nf4-prepacked-d16-k4-c2",
+    "engine-nf4-prepacked-d16-k7-c4",
+    "engine-nf4-prepacked-d16-k7-c8",
+    "engine-nf4-prepacked-d16-k8-c1",
+    "engine-nf4-prepacked-d16-k8-c2",
+    "engine-nf4-prepacked-w192x128-64-s2",
+    "engine-nf4-prepacked-w256x128-64-s2",
+    "engine-nf4-prepacked-w32x64-128-s4",
+    "engine-nf4-prepacked-w32x128-128",
+    "engine-nf4-prepacked-w32x128-128-s2",
+    "engine-nf4-prepacked-w32x128-128-s3",
+    "engine-nf4-prepacked-w32x256-128-s2",
+    "engine-nf4-prepacked-w32x256-128-s5",
+    "engine-nf4-prepacked-w64x64-128-s4",
+    "engine-nf4-prepacked-w64x128-128-s2",
+    "engine-nf4-prepacked-w64x128-128-s3",
+    "engine-nf4-prepacked-w64x192-128-s2",
+    "engine-nf4-prepacked-w64x192-128-s4",
+    "engine-nf4-prepacked-w64x256-128",
+    "engine-nf4-prepacked-w128x128-128",
+    "engine-nf4-prepacked-w128x128-128-s2",
+    "engine-nf4-prepacked-w128x128-128-s3",
+    "engine-nf4-prepacked-w128x128-128-s4",
+    "engine-nf4-prepacked-w128x192-128-s2",
+    "engine-nf4-prepacked-w128x192-128-s4",
     "hopper-16-rows",
     "hopper-rest",
     "simt-f32",
@@ -182,6 +220,22 @@ RULES = (
     "decode-nf4-d16-k7-c8",
     "decode-nf4-d16-k8-c1",
     "decode-nf4-d16-k8-c2",
+    "decode-nf4-prepacked-d8-k3-c1",
+    "decode-nf4-prepacked-d8-k3-c2",
+    "decode-nf4-prepacked-d8-k4-c1",
+    "decode-nf4-prepacked-d8-k4-c2",
+    "decode-nf4-prepacked-d8-k8-c1",
+    "decode-nf4-prepacked-d8-k8-c2",
+    "decode-nf4-prepacked-d8-k14-c2",
+    "decode-nf4-prepacked-d8-k14-c4",
+    "decode-nf4-prepacked-d16-k2-c2",
+    "decode-nf4-prepacked-d16-k3-c1",
+    "decode-nf4-prepacked-d16-k3-c2",
+    "decode-nf4-prepacked-d16-k4-c2",
+    "decode-nf4-prepacked-d16-k7-c4",
+    "decode-nf4-prepacked-d16-k7-c8",
+    "decode-nf4-prepacked-d16-k8-c1",
+    "decode-nf4-prepacked-d16-k8-c2",
     "decode-8-k1536",
     "decode-8-k2048",
     "decode-8-k3072",
@@ -218,6 +272,26 @@ RULES = (
     "wgmma-nf4-w128x128-128-s4",
     "wgmma-nf4-w128x192-128-s2",
     "wgmma-nf4-w128x192-128-s4",
+    "wgmma-nf4-prepacked-w192x128-64-s2",
+    "wgmma-nf4-prepacked-w256x128-64-s2",
+    "wgmma-nf4-prepacked-w32x64-128-s4",
+    "wgmma-nf4-prepacked-w32x128-128",
+    "wgmma-nf4-prepacked-w32x128-128-s2",
+    "wgmma-nf4-prepacked-w32x128-128-s3",
+    "wgmma-nf4-prepacked-w32x256-128-s2",
+    "wgmma-nf4-prepacked-w32x256-128-s5",
+    "wgmma-nf4-prepacked-w64x64-128-s4",
+    "wgmma-nf4-prepacked-w64x128-128-s2",
+    "wgmma-nf4-prepacked-w64x128-128-s3",
+    "wgmma-nf4-prepacked-w64x192-128-s2",
+    "wgmma-nf4-prepacked-w64x192-128-s4",
+    "wgmma-nf4-prepacked-w64x256-128",
+    "wgmma-nf4-prepacked-w128x128-128",
+    "wgmma-nf4-prepacked-w128x128-128-s2",
+    "wgmma-nf4-prepacked-w128x128-128-s3",
+    "wgmma-nf4-prepacked-w128x128-128-s4",
+    "wgmma-nf4-prepacked-w128x192-128-s2",
+    "wgmma-nf4-prepacked-w128x192-128-s4",
     "wgmma-beyond-4096-rows",
     "wgmma-32-few-blocks",
     "wgmma-32-three-parts",
@@ -280,7 +354,7 @@ VALUES_decode_tile = TILES
 VALUES_wgmma_tile = TILES
 
 
-def decide_path(arch, K, M, N, blocksize, dtype, num_sms):
+def decide_path(arch, K, M, N, blocksize, dtype, layout, num_sms):
     n_blocks = ((N + 63) // 64)
     full_wave = n_blocks >= num_sms
     half_wave = n_blocks >= num_sms // 2
@@ -315,178 +389,184 @@ def decide_path(arch, K, M, N, blocksize, dtype, num_sms):
             return 1, 7
         if blocksize >= 4096 and K % 4096 != 0:  # k-multiple-4096
             return 1, 8
+    # layout
+    if arch in ("sm80", "sm86", "sm87", "sm89", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", ):
+        if layout == 1:  # prepacked
+            return 1, 9
     # hopper
     if arch in ("sm90", ):
         if dtype != 2 and K % 64 == 0 and blocksize != 32:  # hopper-custom
-            return 0, 9
+            return 0, 10
     # hopper-rest
     if arch in ("sm90", ):
+        if layout == 1:  # hopper-prepacked
+            return 1, 11
         if dtype == 2:  # hopper-f32
-            return 0 if M <= 7 else 1, 10
+            return 0 if M <= 7 else 1, 12
         if True:  # hopper-odd-blocks
-            return 0 if M <= 64 else 1, 11
+            return 0 if M <= 64 else 1, 13
     # rows
     if arch in ("sm80", "sm86", "sm87", "sm89", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", ):
         if M > 1536:  # above-1536-rows
-            return 1, 12
+            return 1, 14
     # floor
     if arch in ("sm80", "sm86", "sm87", "sm89", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", ):
         if M <= 4:  # four-rows
-            return 0, 13
+            return 0, 15
         if dtype == 2:  # f32
-            return 0 if M <= 7 else 1, 14
+            return 0 if M <= 7 else 1, 16
     # jetson
     if arch in ("sm87", "sm110", ):
         if True:  # jetson-never
-            return 1, 15
+            return 1, 17
     # blackwell-datacenter
     if arch in ("sm100", "sm103", "sm107", ):
         if n_blocks >= num_sms * 3:  # sm100-three-waves
-            return 0 if M <= 32 else 1, 16
+            return 0 if M <= 32 else 1, 18
         if full_wave and K >= N:  # sm100-one-wave-tall
-            return 1, 17
-        if full_wave:  # sm100-one-wave
-            return 0 if M <= 8 else 1, 18
-        if True:  # sm100-below-one-wave
             return 1, 19
+        if full_wave:  # sm100-one-wave
+            return 0 if M <= 8 else 1, 20
+        if True:  # sm100-below-one-wave
+            return 1, 21
     # small-wide-sm80
     if arch in ("sm80", ):
         if small_wide and n_blocks * 3 < num_sms:  # sm80-small-wide-below-third-wave
-            return 0 if M <= 1536 else 1, 20
+            return 0 if M <= 1536 else 1, 22
         if small_wide:  # sm80-small-wide
-            return 0 if M <= 512 else 1, 21
+            return 0 if M <= 512 else 1, 23
     # small-wide
     if arch in ("sm86", "sm89", "sm120", "sm121", "unknown", ):
         if small_wide and full_wave:  # small-wide-one-wave
-            return 0 if M <= 320 else 1, 22
-        if small_wide and n_blocks * K > num_sms * 320:  # small-wide-much-work-per-sm
-            return 0 if M <= 192 else 1, 23
-        if small_wide:  # small-wide
             return 0 if M <= 320 else 1, 24
+        if small_wide and n_blocks * K > num_sms * 320:  # small-wide-much-work-per-sm
+            return 0 if M <= 192 else 1, 25
+        if small_wide:  # small-wide
+            return 0 if M <= 320 else 1, 26
     # small-other-sm80
     if arch in ("sm80", ):
         if small_other and n_blocks * 8 <= num_sms and K >= N:  # sm80-small-eighth-wave
-            return 0 if M <= 32 else 1, 25
+            return 0 if M <= 32 else 1, 27
         if small_other and fits_quarter_wave and K >= N:  # sm80-small-quarter-wave
-            return 0 if M <= 128 else 1, 26
+            return 0 if M <= 128 else 1, 28
         if small_other and fits_quarter_wave:  # sm80-small-quarter-wave-short
-            return 0 if M <= 384 else 1, 27
+            return 0 if M <= 384 else 1, 29
     # small-quarter-wave
     if arch in ("sm86", "sm89", "sm120", "sm121", "unknown", ):
         if small_other and fits_quarter_wave and K < N:  # small-quarter-wave-short
-            return 0 if M <= 32 else 1, 28
+            return 0 if M <= 32 else 1, 30
         if small_other and fits_quarter_wave:  # small-quarter-wave
-            return 0 if M <= 23 else 1, 29
+            return 0 if M <= 23 else 1, 31
     # small-rest
     if arch in ("sm80", "sm86", "sm89", "sm120", "sm121", "unknown", ):
         if small_other and fits_half_wave:  # small-half-wave
-            return 0 if M <= 16 else 1, 30
+            return 0 if M <= 16 else 1, 32
         if small:  # small-never
-            return 1, 31
+            return 1, 33
         if M > 512:  # above-512-rows
-            return 1, 32
+            return 1, 34
     # tiny-m-sm80
     if arch in ("sm80", ):
         if six_or_seven_rows and n_blocks >= 48 and tall and below_three_quarters:  # sm80-six-rows-tall
-            return 1, 33
+            return 1, 35
         if six_or_seven_rows and n_blocks >= 48 and K == N and n_blocks * 5 < num_sms * 3:  # sm80-six-rows-square
-            return 1, 34
+            return 1, 36
     # tiny-m
     if arch in ("sm80", "sm86", "sm89", "sm120", "sm121", "unknown", ):
         if M <= 7:  # seven-rows
-            return 0, 35
+            return 0, 37
     # large-sm80
     if arch in ("sm80", ):
         if n_blocks >= num_sms * 3:  # sm80-three-waves
-            return 0 if M <= 128 else 1, 36
+            return 0 if M <= 128 else 1, 38
         if full_wave and K < N:  # sm80-one-wave-short
-            return 0 if M <= 64 else 1, 37
+            return 0 if M <= 64 else 1, 39
         if full_wave:  # sm80-one-wave
-            return 0 if M <= 32 else 1, 38
+            return 0 if M <= 32 else 1, 40
         if K >= N * 3 and n_blocks * 4 > num_sms:  # sm80-three-times-tall
-            return 1, 39
+            return 1, 41
         if K == N and n_blocks >= 48 and n_blocks * 5 < num_sms * 3:  # sm80-square
-            return 1, 40
-        if n_blocks * 2 < num_sms and short_or_square:  # sm80-below-half-wave-short
-            return 0 if M <= 128 else 1, 41
-        if n_blocks * 2 < num_sms and n_blocks * 3 >= num_sms:  # sm80-third-to-half-wave-tall
             return 1, 42
-        if half_wave and K < N:  # sm80-half-wave-short
+        if n_blocks * 2 < num_sms and short_or_square:  # sm80-below-half-wave-short
             return 0 if M <= 128 else 1, 43
+        if n_blocks * 2 < num_sms and n_blocks * 3 >= num_sms:  # sm80-third-to-half-wave-tall
+            return 1, 44
+        if half_wave and K < N:  # sm80-half-wave-short
+            return 0 if M <= 128 else 1, 45
         if True:  # sm80-rest
-            return 0 if M <= 16 else 1, 44
+            return 0 if M <= 16 else 1, 46
     # large-sm86
     if arch in ("sm86", ):
         if full_wave:  # sm86-one-wave
-            return 0 if M <= 128 else 1, 45
+            return 0 if M <= 128 else 1, 47
         if half_wave:  # sm86-half-wave
-            return 0 if M <= 64 else 1, 46
+            return 0 if M <= 64 else 1, 48
         if True:  # sm86-rest
-            return 0 if M <= 16 else 1, 47
+            return 0 if M <= 16 else 1, 49
     # gb10
     if arch in ("sm121", ):
         if full_wave:  # gb10-full-wave
-            return 0 if M <= 256 else 1, 48
+            return 0 if M <= 256 else 1, 50
     # large-sm120
     if arch in ("sm120", ):
         if n_blocks >= num_sms * 3:  # sm120-three-waves
-            return 0 if M <= 256 else 1, 49
+            return 0 if M <= 256 else 1, 51
         if n_blocks >= num_sms * 2:  # sm120-two-waves
-            return 0 if M <= 128 else 1, 50
+            return 0 if M <= 128 else 1, 52
         if n_blocks * 5 >= num_sms * 4 and K >= N:  # sm120-four-fifths-wave-tall
-            return 0 if M <= 96 else 1, 51
+            return 0 if M <= 96 else 1, 53
         if n_blocks * 5 >= num_sms * 4:  # sm120-four-fifths-wave
-            return 0 if M <= 64 else 1, 52
+            return 0 if M <= 64 else 1, 54
         if half_wave and not wide and n_blocks >= 128:  # sm120-half-wave-128-blocks
-            return 0 if M <= 64 else 1, 53
+            return 0 if M <= 64 else 1, 55
         if half_wave:  # sm120-half-wave
-            return 0 if M <= 8 else 1, 54
-        if very_tall and n_blocks > 64:  # sm120-very-tall
-            return 0 if M <= 16 else 1, 55
-        if True:  # sm120-rest
             return 0 if M <= 8 else 1, 56
+        if very_tall and n_blocks > 64:  # sm120-very-tall
+            return 0 if M <= 16 else 1, 57
+        if True:  # sm120-rest
+            return 0 if M <= 8 else 1, 58
     # large-shared
     if arch in ("sm89", "sm121", "unknown", ):
         if n_blocks >= num_sms * 3:  # shared-three-waves
-            return 0 if M <= 256 else 1, 57
+            return 0 if M <= 256 else 1, 59
         if n_blocks >= num_sms * 2:  # shared-two-waves
-            return 0 if M <= 128 else 1, 58
-        if n_blocks * 5 >= num_sms * 4 and very_tall:  # shared-four-fifths-wave-very-tall
-            return 0 if M <= 128 else 1, 59
-        if n_blocks * 5 >= num_sms * 4 and n_blocks >= 200:  # shared-four-fifths-wave-200-blocks
             return 0 if M <= 128 else 1, 60
-        if n_blocks * 5 >= num_sms * 4 and K >= N and num_sms >= 60:  # shared-four-fifths-wave-tall-60-sms
+        if n_blocks * 5 >= num_sms * 4 and very_tall:  # shared-four-fifths-wave-very-tall
             return 0 if M <= 128 else 1, 61
+        if n_blocks * 5 >= num_sms * 4 and n_blocks >= 200:  # shared-four-fifths-wave-200-blocks
+            return 0 if M <= 128 else 1, 62
+        if n_blocks * 5 >= num_sms * 4 and K >= N and num_sms >= 60:  # shared-four-fifths-wave-tall-60-sms
+            return 0 if M <= 128 else 1, 63
         if n_blocks * 5 >= num_sms * 4 and K >= N:  # shared-four-fifths-wave-tall
-            return 0 if M <= 32 else 1, 62
+            return 0 if M <= 32 else 1, 64
         if n_blocks * 5 >= num_sms * 4:  # shared-four-fifths-wave
-            return 0 if M <= 64 else 1, 63
+            return 0 if M <= 64 else 1, 65
         if half_wave and very_tall:  # shared-half-wave-very-tall
-            return 0 if M <= 64 else 1, 64
+            return 0 if M <= 64 else 1, 66
         if half_wave and n_blocks >= 64:  # shared-half-wave-64-blocks
-            return 0 if M <= 8 else 1, 65
+            return 0 if M <= 8 else 1, 67
         if half_wave:  # shared-half-wave
-            return 0 if M <= 32 else 1, 66
+            return 0 if M <= 32 else 1, 68
         if tall and n_blocks <= 48 and K >= N * 3:  # shared-few-blocks-three-times-tall
-            return 0 if M <= 12 else 1, 67
+            return 0 if M <= 12 else 1, 69
         if tall and n_blocks <= 48:  # shared-few-blocks-tall
-            return 0 if M <= 10 else 1, 68
+            return 0 if M <= 10 else 1, 70
         if very_tall:  # shared-very-tall
-            return 0 if M <= 16 else 1, 69
+            return 0 if M <= 16 else 1, 71
         if n_blocks < 48:  # shared-few-blocks
-            return 0 if M <= 16 else 1, 70
+            return 0 if M <= 16 else 1, 72
         if True:  # shared-rest
-            return 0 if M <= 8 else 1, 71
+            return 0 if M <= 8 else 1, 73
     return -1, -1
 
 
-def decide_engine(arch, K, M, N, blocksize, dtype, num_sms, quant_type):
+def decide_engine(arch, K, M, N, blocksize, dtype, layout, num_sms, quant_type):
     mma_blocks = ((M + 31) // 32) * ((N + 63) // 64)
     measured_sizes = num_sms == 132 and K % 64 == 0 and blocksize != 32 and dtype != 2 and M <= 4096 and N >= 896 and N <= 128_256 and K >= 896 and K <= 28_672 and quant_type != 2
     hopper_ready = dtype != 2 and K % 64 == 0 and blocksize != 32
     # measured
     if arch in ("sm90", ):
-        if measured_sizes:
+        if measured_sizes and layout == 0:
             cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
             cost_input = M * K // 1024
             cost_output = M * N // 1024
@@ -620,125 +700,330 @@ def decide_engine(arch, K, M, N, blocksize, dtype, num_sms, quant_type):
             cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 // 120
             cost_nf4_w128x192_128_s4 = 6_677_000 + 112_200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2_085_000 * cost_rounds_128x192_120 + 132_000 * cost_rounds_128x192_120 * cost_steps + 264_200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input
             if M <= 8 and K <= 1536 and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 or M > 8 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k3-c1
-                return 2, 72
-            if M <= 8 and K <= 3072 and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k3-c2
-                return 2, 73
-            if M <= 8 and K <= 2048 and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k4-c1
                 return 2, 74
-            if M <= 8 and K <= 4096 and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k4-c2
+            if M <= 8 and K <= 3072 and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k3-c2
                 return 2, 75
-            if M <= 8 and K <= 4096 and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k8-c1
+            if M <= 8 and K <= 2048 and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k4-c1
                 return 2, 76
-            if M <= 8 and K <= 8192 and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k8-c2
+            if M <= 8 and K <= 4096 and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k4-c2
                 return 2, 77
-            if M <= 8 and K <= 14_336 and (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k14-c2
+            if M <= 8 and K <= 4096 and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k8-c1
                 return 2, 78
-            if M <= 8 and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k14-c4
+            if M <= 8 and K <= 8192 and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k8-c2
                 return 2, 79
-            if M <= 16 and K <= 2048 and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k2-c2
+            if M <= 8 and K <= 14_336 and (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k14-c2
                 return 2, 80
-            if M <= 16 and K <= 1536 and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k3-c1
+            if M <= 8 and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k14-c4
                 return 2, 81
-            if M <= 16 and K <= 3072 and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k3-c2
+            if M <= 16 and K <= 2048 and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k2-c2
                 return 2, 82
-            if M <= 16 and K <= 4096 and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k4_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k4-c2
+            if M <= 16 and K <= 1536 and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k3-c1
                 return 2, 83
-            if M <= 16 and K <= 14_336 and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k7-c4
+            if M <= 16 and K <= 3072 and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k3-c2
                 return 2, 84
-            if M <= 16 and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k7-c8
+            if M <= 16 and K <= 4096 and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k4_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k4-c2
                 return 2, 85
-            if M <= 16 and K <= 4096 and (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k8-c1
+            if M <= 16 and K <= 14_336 and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k7-c4
                 return 2, 86
-            if M <= 16 and K <= 8192 and cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k8-c2
+            if M <= 16 and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k7-c8
                 return 2, 87
+            if M <= 16 and K <= 4096 and (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k8-c1
+                return 2, 88
+            if M <= 16 and K <= 8192 and cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k8-c2
+                return 2, 89
             if cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w192x128-64-s2
-                return 3, 88
-            if cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w256x128-64-s2
-                return 3, 89
-            if cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x64-128-s4
                 return 3, 90
-            if cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x128-128
+            if cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w256x128-64-s2
                 return 3, 91
-            if cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x128-128-s2
+            if cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x64-128-s4
                 return 3, 92
-            if cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x128-128-s3
+            if cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x128-128
                 return 3, 93
-            if cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x256-128-s2
+            if cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x128-128-s2
                 return 3, 94
-            if cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x256-128-s5
+            if cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x128-128-s3
                 return 3, 95
-            if cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x64-128-s4
+            if cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x256-128-s2
                 return 3, 96
-            if cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x128-128-s2
+            if cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x256-128-s5
                 return 3, 97
-            if cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x128-128-s3
+            if cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x64-128-s4
                 return 3, 98
-            if cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x192-128-s2
+            if cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x128-128-s2
                 return 3, 99
-            if cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x192-128-s4
+            if cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x128-128-s3
                 return 3, 100
-            if cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x256-128
+            if cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x192-128-s2
                 return 3, 101
-            if cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128
+            if cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x192-128-s4
                 return 3, 102
-            if cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128-s2
+            if cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x256-128
                 return 3, 103
-            if cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128-s3
+            if cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128
                 return 3, 104
-            if cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128-s4
+            if cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128-s2
                 return 3, 105
-            if cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x192-128-s2
+            if cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128-s3
                 return 3, 106
-            if True:  # engine-nf4-w128x192-128-s4
+            if cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128-s4
                 return 3, 107
+            if cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x192-128-s2
+                return 3, 108
+            if True:  # engine-nf4-w128x192-128-s4
+                return 3, 109
+        if measured_sizes:
+            cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+            cost_input = M * K // 1024
+            cost_output = M * N // 1024
+            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_rounds_8x16_66 = cost_last_8x16 // 66
+            cost_steps = ((K + 63) // 64)
+            cost_rounds_8x16_132 = cost_last_8x16 // 132
+            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
+            cost_rounds_8x16_33 = cost_last_8x16 // 33
+            cost_tiles_16x16 = ((M + 15) // 16) * ((N + 15) // 16)
+            cost_last_16x16 = cost_tiles_16x16 + -1
+            cost_rounds_16x16_132 = cost_last_16x16 // 132
+            cost_rounds_16x16_66 = cost_last_16x16 // 66
+            cost_rounds_16x16_33 = cost_last_16x16 // 33
+            cost_rounds_16x16_16 = cost_last_16x16 // 16
+            cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
+            cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
+            cost_last_192x128 = cost_tiles_192x128 + -1
+            cost_rounds_192x128_132 = cost_last_192x128 // 132
+            cost_late_192x128_132_66 = cost_last_192x128 + 66
+            cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 // 132
+            cost_weight = N * K // 1024
+            cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
+            cost_last_256x128 = cost_tiles_256x128 + -1
+            cost_rounds_256x128_132 = cost_last_256x128 // 132
+            cost_late_256x128_132_66 = cost_last_256x128 + 66
+            cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 // 132
+            cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
+            cost_last_32x64 = cost_tiles_32x64 + -1
+            cost_rounds_32x64_244 = cost_last_32x64 // 244
+            cost_late_32x64_244_61 = cost_last_32x64 + 183
+            cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 // 244
+            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+            cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
+            cost_last_32x128 = cost_tiles_32x128 + -1
+            cost_rounds_32x128_132 = cost_last_32x128 // 132
+            cost_late_32x128_132_66 = cost_last_32x128 + 66
+            cost_late_32x128_132_66_wholes = cost_late_32x128_132_66 // 132
+            cost_rounds_32x128_117 = cost_last_32x128 // 117
+            cost_late_32x128_117_39 = cost_last_32x128 + 78
+            cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 // 117
+            cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
+            cost_tiles_32x256 = ((M + 31) // 32) * ((N + 255) // 256)
+            cost_last_32x256 = cost_tiles_32x256 + -1
+            cost_rounds_32x256_132 = cost_last_32x256 // 132
+            cost_late_32x256_132_66 = cost_last_32x256 + 66
+            cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 // 132
+            cost_rounds_32x256_110 = cost_last_32x256 // 110
+            cost_late_32x256_110_22 = cost_last_32x256 + 88
+            cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 // 110
+            cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
+            cost_last_64x64 = cost_tiles_64x64 + -1
+            cost_rounds_64x64_252 = cost_last_64x64 // 252
+            cost_late_64x64_252_63 = cost_last_64x64 + 189
+            cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 // 252
+            cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
+            cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
+            cost_last_64x128 = cost_tiles_64x128 + -1
+            cost_rounds_64x128_132 = cost_last_64x128 // 132
+            cost_late_64x128_132_66 = cost_last_64x128 + 66
+            cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 // 132
+            cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
+            cost_rounds_64x128_117 = cost_last_64x128 // 117
+            cost_late_64x128_117_39 = cost_last_64x128 + 78
+            cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 // 117
+            cost_tiles_64x192 = ((M + 63) // 64) * ((N + 191) // 192)
+            cost_last_64x192 = cost_tiles_64x192 + -1
+            cost_rounds_64x192_132 = cost_last_64x192 // 132
+            cost_late_64x192_132_66 = cost_last_64x192 + 66
+            cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 // 132
+            cost_outside_64x192 = M * 63 % 64 * ((N + 191) // 192)
+            cost_rounds_64x192_120 = cost_last_64x192 // 120
+            cost_late_64x192_120_30 = cost_last_64x192 + 90
+            cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 // 120
+            cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
+            cost_last_64x256 = cost_tiles_64x256 + -1
+            cost_rounds_64x256_132 = cost_last_64x256 // 132
+            cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
+            cost_last_128x128 = cost_tiles_128x128 + -1
+            cost_rounds_128x128_132 = cost_last_128x128 // 132
+            cost_shares_128x128_66 = cost_last_128x128 // 66
+            cost_rounds_128x128_117 = cost_last_128x128 // 117
+            cost_late_128x128_117_39 = cost_last_128x128 + 78
+            cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 // 117
+            cost_shares_128x128_39 = cost_last_128x128 // 39
+            cost_rounds_128x128_120 = cost_last_128x128 // 120
+            cost_late_128x128_120_30 = cost_last_128x128 + 90
+            cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 // 120
+            cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
+            cost_last_128x192 = cost_tiles_128x192 + -1
+            cost_rounds_128x192_132 = cost_last_128x192 // 132
+            cost_late_128x192_132_66 = cost_last_128x192 + 66
+            cost_late_128x192_132_66_wholes = cost_late_128x192_132_66 // 132
+            cost_rounds_128x192_120 = cost_last_128x192 // 120
+            cost_late_128x192_120_30 = cost_last_128x192 + 90
+            cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 // 120
+            cost_nf4_prepacked_d8_k3_c1 = 2_923_000 + 4017 * cost_tiles_8x16 + 10_930 * cost_input + 2112 * cost_output
+            cost_nf4_prepacked_d8_k3_c2 = 3_471_000 + 4158 * cost_tiles_8x16 + 103_300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output
+            cost_nf4_prepacked_d8_k4_c1 = 3_168_000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output
+            cost_nf4_prepacked_d8_k4_c2 = 3_468_000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output
+            cost_nf4_prepacked_d8_k8_c1 = 4_439_000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528_600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29_210 * cost_input + 3102 * cost_output
+            cost_nf4_prepacked_d8_k8_c2 = 5_839_000 + 4157 * cost_tiles_8x16 + 545_600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output
+            cost_nf4_prepacked_d8_k14_c2 = 4_839_000 + 5158 * cost_steps + 19_760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11_980 * cost_input + 20_600 * cost_output + 1 * cost_outside_8x16 * cost_steps
+            cost_nf4_prepacked_d8_k14_c4 = 6_977_000 + 44_200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50_740 * cost_output
+            cost_nf4_prepacked_d16_k2_c2 = 3_312_000 + 7192 * cost_tiles_16x16 + 504 * cost_output
+            cost_nf4_prepacked_d16_k3_c1 = 3_483_000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185_800 * cost_rounds_16x16_132 + 26_550 * cost_input + 1430 * cost_output
+            cost_nf4_prepacked_d16_k3_c2 = 3_623_000 + 8275 * cost_tiles_16x16 + 20_710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output
+            cost_nf4_prepacked_d16_k4_c2 = 4_810_000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output
+            cost_nf4_prepacked_d16_k7_c4 = 6_476_000 + 27_210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output
+            cost_nf4_prepacked_d16_k7_c8 = 6_751_000 + 49_180 * cost_tiles_16x16 + 116_100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47_670 * cost_output
+            cost_nf4_prepacked_d16_k8_c1 = 4_196_000 + 21_030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27_380 * cost_input + 2061 * cost_output
+            cost_nf4_prepacked_d16_k8_c2 = 6_466_000 + 583 * cost_steps + 14_530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12_710 * cost_output + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_prepacked_w192x128_64_s2 = 6_553_000 + 182_000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2_136_000 * cost_rounds_192x128_132 + 230_800 * cost_rounds_192x128_132 * cost_steps + 151_900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input
+            cost_nf4_prepacked_w256x128_64_s2 = 7_554_000 + 271_800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2_471_000 * cost_rounds_256x128_132 + 337_900 * cost_rounds_256x128_132 * cost_steps + 223_500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input
+            cost_nf4_prepacked_w32x64_128_s4 = 3_647_000 + 29_160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464_900 * cost_rounds_32x64_244 + 23_550 * cost_rounds_32x64_244 * cost_steps + 70_830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps
+            cost_nf4_prepacked_w32x128_128 = 2_400_000 + 202_300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201_300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight
+            cost_nf4_prepacked_w32x128_128_s2 = 3_460_000 + 85_670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525_100 * cost_rounds_32x128_132 + 93_070 * cost_rounds_32x128_132 * cost_steps + 59_920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output
+            cost_nf4_prepacked_w32x128_128_s3 = 3_427_000 + 59_260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710_600 * cost_rounds_32x128_117 + 57_020 * cost_rounds_32x128_117 * cost_steps + 69_640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps
+            cost_nf4_prepacked_w32x256_128_s2 = 4_156_000 + 149_300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753_000 * cost_rounds_32x256_132 + 147_700 * cost_rounds_32x256_132 * cost_steps + 108_100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output
+            cost_nf4_prepacked_w32x256_128_s5 = 4_731_000 + 60_390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816_200 * cost_rounds_32x256_110 + 71_360 * cost_rounds_32x256_110 * cost_steps + 187_100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output
+            cost_nf4_prepacked_w64x64_128_s4 = 3_817_000 + 43_990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84_460 * cost_rounds_64x64_252 * cost_steps + 107_100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps
+            cost_nf4_prepacked_w64x128_128_s2 = 3_933_000 + 112_500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1_017_000 * cost_rounds_64x128_132 + 113_700 * cost_rounds_64x128_132 * cost_steps + 86_700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps
+            cost_nf4_prepacked_w64x128_128_s3 = 4_170_000 + 75_320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1_359_000 * cost_rounds_64x128_117 + 81_570 * cost_rounds_64x128_117 * cost_steps + 104_500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps
+            cost_nf4_prepacked_w64x192_128_s2 = 4_445_000 + 146_300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1_092_000 * cost_rounds_64x192_132 + 156_600 * cost_rounds_64x192_132 * cost_steps + 116_500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps
+            cost_nf4_prepacked_w64x192_128_s4 = 4_728_000 + 73_950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1_724_000 * cost_rounds_64x192_120 + 77_960 * cost_rounds_64x192_120 * cost_steps + 166_500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input
+            cost_nf4_prepacked_w64x256_128 = 2_757_000 + 438_600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453_900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output
+            cost_nf4_prepacked_w128x128_128 = 2_873_000 + 327_000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362_700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output
+            cost_nf4_prepacked_w128x128_128_s2 = 4_908_000 + 147_500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1_587_000 * cost_rounds_128x128_132 + 34_490 * cost_rounds_128x128_132 * cost_steps + 129_900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output
+            cost_nf4_prepacked_w128x128_128_s3 = 5_713_000 + 97_510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1_802_000 * cost_rounds_128x128_117 + 115_100 * cost_rounds_128x128_117 * cost_steps + 145_600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input
+            cost_nf4_prepacked_w128x128_128_s4 = 5_167_000 + 77_070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1_694_000 * cost_rounds_128x128_120 + 89_040 * cost_rounds_128x128_120 * cost_steps + 174_900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input
+            cost_nf4_prepacked_w128x192_128_s2 = 5_508_000 + 212_300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1_833_000 * cost_rounds_128x192_132 + 245_600 * cost_rounds_128x192_132 * cost_steps + 177_600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input
+            cost_nf4_prepacked_w128x192_128_s4 = 6_677_000 + 112_200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2_085_000 * cost_rounds_128x192_120 + 132_000 * cost_rounds_128x192_120 * cost_steps + 264_200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input
+            if M <= 8 and K <= 1536 and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k3_c2 or M > 8 or K > 3072) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k3-c1
+                return 2, 110
+            if M <= 8 and K <= 3072 and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k3-c2
+                return 2, 111
+            if M <= 8 and K <= 2048 and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k4-c1
+                return 2, 112
+            if M <= 8 and K <= 4096 and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k4-c2
+                return 2, 113
+            if M <= 8 and K <= 4096 and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k8-c1
+                return 2, 114
+            if M <= 8 and K <= 8192 and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k8-c2
+                return 2, 115
+            if M <= 8 and K <= 14_336 and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k14-c2
+                return 2, 116
+            if M <= 8 and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k14-c4
+                return 2, 117
+            if M <= 16 and K <= 2048 and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k2-c2
+                return 2, 118
+            if M <= 16 and K <= 1536 and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k3-c1
+                return 2, 119
+            if M <= 16 and K <= 3072 and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k3-c2
+                return 2, 120
+            if M <= 16 and K <= 4096 and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k4-c2
+                return 2, 121
+            if M <= 16 and K <= 14_336 and (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k7-c4
+                return 2, 122
+            if M <= 16 and (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k7-c8
+                return 2, 123
+            if M <= 16 and K <= 4096 and (cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k8-c1
+                return 2, 124
+            if M <= 16 and K <= 8192 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k8-c2
+                return 2, 125
+            if cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w192x128-64-s2
+                return 3, 126
+            if cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w256x128-64-s2
+                return 3, 127
+            if cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w32x64-128-s4
+                return 3, 128
+            if cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w32x128-128
+                return 3, 129
+            if cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w32x128-128-s2
+                return 3, 130
+            if cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w32x128-128-s3
+                return 3, 131
+            if cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w32x256-128-s2
+                return 3, 132
+            if cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w32x256-128-s5
+                return 3, 133
+            if cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w64x64-128-s4
+                return 3, 134
+            if cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w64x128-128-s2
+                return 3, 135
+            if cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w64x128-128-s3
+                return 3, 136
+            if cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w64x192-128-s2
+                return 3, 137
+            if cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w64x192-128-s4
+                return 3, 138
+            if cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w64x256-128
+                return 3, 139
+            if cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w128x128-128
+                return 3, 140
+            if cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w128x128-128-s2
+                return 3, 141
+            if cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w128x128-128-s3
+                return 3, 142
+            if cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w128x128-128-s4
+                return 3, 143
+            if cost_nf4_prepacked_w128x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w128x192-128-s2
+                return 3, 144
+            if True:  # engine-nf4-prepacked-w128x192-128-s4
+                return 3, 145
     # hopper
     if arch in ("sm90", ):
         if hopper_ready and M <= 16 and K <= 28_672:  # hopper-16-rows
-            return 2, 108
+            return 2, 146
         if hopper_ready:  # hopper-rest
-            return 3, 109
+            return 3, 147
     # simt-first
     if True:
         if dtype == 2:  # simt-f32
-            return 0, 110
+            return 0, 148
         if M <= 3:  # simt-three-rows
-            return 0, 111
+            return 0, 149
     # high-bandwidth-m4
     if arch in ("sm86", "sm89", "sm120", ):
         if M == 4 and num_sms >= 48:  # simt-high-bandwidth-m4
-            return 0, 112
+            return 0, 150
     # undersubscribed
     if True:
         if M <= 8 and mma_blocks * 3 <= num_sms * 2:  # simt-two-thirds-wave
-            return 0, 113
+            return 0, 151
     # undersubscribed-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if M == 4 and mma_blocks <= num_sms:  # simt-hbm-m4
-            return 0, 114
+            return 0, 152
     # wide-n-sm89
     if arch in ("sm89", ):
         if M <= 6 and mma_blocks >= num_sms and num_sms >= 60:  # simt-wide-n-sm89
-            return 0, 115
+            return 0, 153
     # wide-n
     if arch in ("sm120", "sm121", ):
         if M <= 6 and mma_blocks >= num_sms and num_sms >= 48:  # simt-wide-n
-            return 0, 116
+            return 0, 154
     # tall-k
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if K > N and M <= 17 and mma_blocks * 3 < num_sms:  # simt-tall-k
-            return 0, 117
+            return 0, 155
     # simt-last
     if True:
         if M <= 16 and mma_blocks * 4 <= num_sms:  # simt-quarter-wave
-            return 0, 118
+            return 0, 156
         if M <= 32 and mma_blocks * 8 <= num_sms:  # simt-eighth-wave
-            return 0, 119
+            return 0, 157
         if K % 64 != 0:  # simt-k-tail
-            return 0, 120
+            return 0, 158
     # default
     if True:
         if True:  # mma
-            return 1, 121
+            return 1, 159
     return -1, -1
 
 
@@ -746,13 +1031,13 @@ def decide_simt_tile(arch, M):
     # rows
     if True:
         if M <= 1:  # simt-rows-1
-            return 0, 122
+            return 0, 160
         if M <= 2:  # simt-rows-2
-            return 1, 123
+            return 1, 161
         if M <= 4:  # simt-rows-4
-            return 2, 124
+            return 2, 162
         if True:  # simt-rows-8
-            return 3, 125
+            return 3, 163
     return -1, -1
 
 
@@ -772,29 +1057,29 @@ def decide_tile_m(arch, K, M, N, num_sms):
     # short
     if True:
         if M < 48 and not extra_row_busy:  # m32-short
-            return 0, 126
+            return 0, 164
         if M <= 128 and not extra_row_adequate and blocks_32x64 >= num_sms * 2 and less_rows_by_32:  # m32-less-padding
-            return 0, 127
+            return 0, 165
     # raise-sm86
     if arch in ("sm86", ):
         if prefer_64 and num_sms <= 72 and K >= N and not half_tail and blocks_128x128 * 2 >= num_sms:  # m128-sm86
-            return 2, 128
+            return 2, 166
     # lower-sm120
     if arch in ("sm120", "sm121", ):
         if prefer_64 and num_sms >= 150 and blocks_64x64 < num_sms:  # m32-below-wave-150-sms
-            return 0, 129
+            return 0, 167
     # lower-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if prefer_64 and blocks_64x64 < num_sms // 2:  # m32-below-half-wave-hbm
-            return 0, 130
+            return 0, 168
     # rest
     if True:
         if prefer_64 and wide and N * K < 4_194_304 and blocks_32x64 >= num_sms:  # m32-small-wide
-            return 0, 131
+            return 0, 169
         if prefer_64:  # m64
-            return 1, 132
+            return 1, 170
         if True:  # m128
-            return 2, 133
+            return 2, 171
     return -1, -1
 
 
@@ -816,67 +1101,67 @@ def decide_tile(arch, K, M, N, num_sms, tile_m):
     # mt32-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if tile_m == 32 and blocks_32x256 * 4 >= num_sms * 3 and blocks_32x256 <= num_sms:  # mt32-hbm-one-wide-wave
-            return 12, 134
+            return 12, 172
         if tile_m == 32:  # mt32-hbm
-            return 10, 135
+            return 10, 173
     # mt32-over-wave-sm86
     if arch in ("sm86", ):
         if over_wave_32x64 and m32 >= 3 and two_waves_32x128:  # mt32-over-wave-wide-sm86
-            return 5, 136
+            return 5, 174
     # mt32-over-wave
     if arch in ("sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if over_wave_32x64 and m32 >= 3 and two_waves_32x128 and K * 3 <= N:  # mt32-over-wave-three-times-wide
-            return 5, 137
+            return 5, 175
     # mt32-over-wave-rest
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if over_wave_32x64 and m32 >= 2:  # mt32-over-wave
-            return 4, 138
+            return 4, 176
         if over_wave_32x64 and blocks_32x64 < num_sms + num_sms // 5:  # mt32-just-over-wave
-            return 4, 139
+            return 4, 177
     # mt32-three-waves-sm86
     if arch in ("sm86", ):
         if tile_m == 32 and m32 == 1 and blocks_32x64 > num_sms * 3:  # mt32-three-waves-sm86
-            return 5, 140
+            return 5, 178
     # mt32-64x32
     if arch in ("sm86", "sm87", "sm89", "sm110", "unknown", ):
         if tile_m == 32 and blocks_64x32 <= num_sms:  # mt32-as-64x32
-            return 13, 141
+            return 13, 179
     # mt32-64x32-sm120
     if arch in ("sm120", "sm121", ):
         if tile_m == 32 and num_sms < 150 and blocks_64x32 <= num_sms:  # mt32-as-64x32-below-150-sms
-            return 13, 142
+            return 13, 180
     # mt32-rest
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 32 and blocks_32x128 * 3 >= num_sms * 2:  # mt32-two-thirds-wave
-            return 11, 143
+            return 11, 181
         if tile_m == 32:  # mt32
-            return 10, 144
+            return 10, 182
         if tile_m == 64 and K * 2 < N and num_sms >= 60 and quarter_to_three_quarters:  # mt64-quarter-to-three-quarter-wave
-            return 10, 145
+            return 10, 183
     # mt64-sm90
     if arch in ("sm90", ):
         if tile_m == 64:  # mt64-sm90
-            return 6, 146
+            return 6, 184
     # mt64-below-wave-tall
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 64 and blocks_64x128 < num_sms and K >= N:  # mt64-below-wave-tall
-            return 14, 147
+            return 14, 185
     # mt64-rest
     if arch in ("sm80", "sm86", "sm87", "sm89", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 64 and blocks_64x128 < num_sms:  # mt64-below-wave
-            return 6, 148
+            return 6, 186
         if tile_m == 64:  # mt64
-            return 7, 149
+            return 7, 187
     # mt128-sm86
     if arch in ("sm86", ):
         if num_sms <= 72 and blocks_128x128 >= num_sms // 2:  # mt128-half-wave-up-to-72-sms
-            return 9, 150
+            return 9, 188
     # mt128
     if True:
         if blocks_128x128 >= num_sms:  # mt128-one-wave
-            return 9, 151
+            return 9, 189
         if True:  # mt128-below-wave
-            return 8, 152
+            return 8, 190
     return -1, -1
 
 
@@ -885,34 +1170,34 @@ def decide_repair(arch, K, tile, tile_kc, tile_mt, tile_nt):
     # blackwell-datacenter
     if arch in ("sm100", "sm103", "sm107", ):
         if odd_k:  # odd-k-sm100
-            return 8, 153
+            return 8, 191
     # hbm
     if arch in ("sm80", "sm90", ):
         if odd_k:  # odd-k-hbm
-            return 6, 154
+            return 6, 192
     # non-hbm
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if odd_k and tile_nt == 32:  # odd-k-64x32
-            return 6, 155
+            return 6, 193
         if odd_k and tile_mt == 32 and tile_nt == 64:  # odd-k-32x64
-            return 4, 156
+            return 4, 194
         if odd_k and tile_mt == 32:  # odd-k-32x128
-            return 5, 157
+            return 5, 195
         if odd_k:  # odd-k-64x64
-            return 6, 158
+            return 6, 196
     # unchanged
     if True:
         if True:  # unchanged
-            return tile, 159
+            return tile, 197
     return -1, -1
 
 
-def decide_decode_tile(arch, K, M, N, blocksize, dtype, num_sms, quant_type):
+def decide_decode_tile(arch, K, M, N, blocksize, dtype, layout, num_sms, quant_type):
     blocks_64 = ((N + 63) // 64)
     measured_sizes = num_sms == 132 and K % 64 == 0 and blocksize != 32 and dtype != 2 and M <= 4096 and N >= 896 and N <= 128_256 and K >= 896 and K <= 28_672 and quant_type != 2
     # measured
     if arch in ("sm90", ):
-        if measured_sizes:
+        if measured_sizes and layout == 0:
             cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
             cost_input = M * K // 1024
             cost_output = M * N // 1024
@@ -946,75 +1231,140 @@ def decide_decode_tile(arch, K, M, N, blocksize, dtype, num_sms, quant_type):
             cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
             cost_nf4_d16_k8_c2 = 6_466_000 + 583 * cost_steps + 14_530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12_710 * cost_output + 1 * cost_outside_16x16 * cost_steps
             if M <= 8 and K <= 1536 and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 or M > 8 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k3-c1
-                return 15, 160
+                return 15, 198
             if M <= 8 and K <= 3072 and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k3-c2
-                return 16, 161
+                return 16, 199
             if M <= 8 and K <= 2048 and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k4-c1
-                return 17, 162
+                return 17, 200
             if M <= 8 and K <= 4096 and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k4-c2
-                return 18, 163
+                return 18, 201
             if M <= 8 and K <= 4096 and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k8-c1
-                return 19, 164
+                return 19, 202
             if M <= 8 and K <= 8192 and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k8-c2
-                return 20, 165
+                return 20, 203
             if M <= 8 and K <= 14_336 and (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k14-c2
-                return 21, 166
+                return 21, 204
             if M <= 8 and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k14-c4
-                return 22, 167
+                return 22, 205
             if M <= 16 and K <= 2048 and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k2-c2
-                return 23, 168
+                return 23, 206
             if M <= 16 and K <= 1536 and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k3-c1
-                return 24, 169
+                return 24, 207
             if M <= 16 and K <= 3072 and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k3-c2
-                return 25, 170
+                return 25, 208
             if M <= 16 and K <= 4096 and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k4-c2
-                return 26, 171
+                return 26, 209
             if M <= 16 and K <= 14_336 and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k7-c4
-                return 27, 172
+                return 27, 210
             if M <= 16 and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k7-c8
-                return 28, 173
+                return 28, 211
             if M <= 16 and K <= 4096 and (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k8-c1
-                return 29, 174
+                return 29, 212
             if M <= 16 and K <= 8192:  # decode-nf4-d16-k8-c2
-                return 30, 175
+                return 30, 213
+        if measured_sizes:
+            cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+            cost_input = M * K // 1024
+            cost_output = M * N // 1024
+            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_rounds_8x16_66 = cost_last_8x16 // 66
+            cost_steps = ((K + 63) // 64)
+            cost_rounds_8x16_132 = cost_last_8x16 // 132
+            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
+            cost_rounds_8x16_33 = cost_last_8x16 // 33
+            cost_tiles_16x16 = ((M + 15) // 16) * ((N + 15) // 16)
+            cost_last_16x16 = cost_tiles_16x16 + -1
+            cost_rounds_16x16_132 = cost_last_16x16 // 132
+            cost_rounds_16x16_66 = cost_last_16x16 // 66
+            cost_rounds_16x16_33 = cost_last_16x16 // 33
+            cost_rounds_16x16_16 = cost_last_16x16 // 16
+            cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
+            cost_nf4_prepacked_d8_k3_c1 = 2_923_000 + 4017 * cost_tiles_8x16 + 10_930 * cost_input + 2112 * cost_output
+            cost_nf4_prepacked_d8_k3_c2 = 3_471_000 + 4158 * cost_tiles_8x16 + 103_300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output
+            cost_nf4_prepacked_d8_k4_c1 = 3_168_000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output
+            cost_nf4_prepacked_d8_k4_c2 = 3_468_000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output
+            cost_nf4_prepacked_d8_k8_c1 = 4_439_000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528_600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29_210 * cost_input + 3102 * cost_output
+            cost_nf4_prepacked_d8_k8_c2 = 5_839_000 + 4157 * cost_tiles_8x16 + 545_600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output
+            cost_nf4_prepacked_d8_k14_c2 = 4_839_000 + 5158 * cost_steps + 19_760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11_980 * cost_input + 20_600 * cost_output + 1 * cost_outside_8x16 * cost_steps
+            cost_nf4_prepacked_d8_k14_c4 = 6_977_000 + 44_200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50_740 * cost_output
+            cost_nf4_prepacked_d16_k2_c2 = 3_312_000 + 7192 * cost_tiles_16x16 + 504 * cost_output
+            cost_nf4_prepacked_d16_k3_c1 = 3_483_000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185_800 * cost_rounds_16x16_132 + 26_550 * cost_input + 1430 * cost_output
+            cost_nf4_prepacked_d16_k3_c2 = 3_623_000 + 8275 * cost_tiles_16x16 + 20_710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output
+            cost_nf4_prepacked_d16_k4_c2 = 4_810_000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output
+            cost_nf4_prepacked_d16_k7_c4 = 6_476_000 + 27_210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output
+            cost_nf4_prepacked_d16_k7_c8 = 6_751_000 + 49_180 * cost_tiles_16x16 + 116_100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47_670 * cost_output
+            cost_nf4_prepacked_d16_k8_c1 = 4_196_000 + 21_030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27_380 * cost_input + 2061 * cost_output
+            cost_nf4_prepacked_d16_k8_c2 = 6_466_000 + 583 * cost_steps + 14_530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12_710 * cost_output + 1 * cost_outside_16x16 * cost_steps
+            if M <= 8 and K <= 1536 and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k3_c2 or M > 8 or K > 3072) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k3-c1
+                return 15, 214
+            if M <= 8 and K <= 3072 and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k3-c2
+                return 16, 215
+            if M <= 8 and K <= 2048 and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k4-c1
+                return 17, 216
+            if M <= 8 and K <= 4096 and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k4-c2
+                return 18, 217
+            if M <= 8 and K <= 4096 and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k8-c1
+                return 19, 218
+            if M <= 8 and K <= 8192 and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k8-c2
+                return 20, 219
+            if M <= 8 and K <= 14_336 and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k14-c2
+                return 21, 220
+            if M <= 8 and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k14-c4
+                return 22, 221
+            if M <= 16 and K <= 2048 and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d16-k2-c2
+                return 23, 222
+            if M <= 16 and K <= 1536 and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d16-k3-c1
+                return 24, 223
+            if M <= 16 and K <= 3072 and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d16-k3-c2
+                return 25, 224
+            if M <= 16 and K <= 4096 and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d16-k4-c2
+                return 26, 225
+            if M <= 16 and K <= 14_336 and (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d16-k7-c4
+                return 27, 226
+            if M <= 16 and (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d16-k7-c8
+                return 28, 227
+            if M <= 16 and K <= 4096 and (cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d16-k8-c1
+                return 29, 228
+            if M <= 16 and K <= 8192:  # decode-nf4-prepacked-d16-k8-c2
+                return 30, 229
     # decode
     if arch in ("sm90", ):
         if M <= 8 and K <= 1536:  # decode-8-k1536
-            return 15, 176
+            return 15, 230
         if M <= 8 and K <= 2048:  # decode-8-k2048
-            return 17, 177
+            return 17, 231
         if M <= 8 and K <= 3072:  # decode-8-k3072
-            return 16, 178
+            return 16, 232
         if M <= 8 and K <= 4096 and blocks_64 >= num_sms:  # decode-8-k4096-one-wave
-            return 19, 179
+            return 19, 233
         if M <= 8 and K <= 4096:  # decode-8-k4096
-            return 18, 180
+            return 18, 234
         if M <= 8 and K <= 8192:  # decode-8-k8192
-            return 20, 181
+            return 20, 235
         if M <= 8 and K <= 14_336:  # decode-8-k14336
-            return 21, 182
+            return 21, 236
         if M <= 8:  # decode-8-long-k
-            return 22, 183
+            return 22, 237
         if M <= 16 and K <= 1536:  # decode-16-k1536
-            return 24, 184
+            return 24, 238
         if M <= 16 and K <= 2048:  # decode-16-k2048
-            return 23, 185
+            return 23, 239
         if M <= 16 and K <= 3072:  # decode-16-k3072
-            return 25, 186
+            return 25, 240
         if M <= 16 and K <= 4096 and blocks_64 >= num_sms:  # decode-16-k4096-one-wave
-            return 29, 187
+            return 29, 241
         if M <= 16 and K <= 4096:  # decode-16-k4096
-            return 26, 188
+            return 26, 242
         if M <= 16 and K <= 8192:  # decode-16-k8192
-            return 30, 189
+            return 30, 243
         if M <= 16 and K <= 14_336:  # decode-16-k14336
-            return 27, 190
+            return 27, 244
         if True:  # decode-16-long-k
-            return 28, 191
+            return 28, 245
     return -1, -1
 
 
-def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, num_sms):
+def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, layout, num_sms):
     blocks_128 = ((N + 127) // 128)
     blocks_192 = ((N + 191) // 192)
     blocks_256 = ((N + 255) // 256)
@@ -1026,7 +1376,7 @@ def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, num_sms):
     quarter_wave = blocks_128 * 16 <= num_sms * 3
     # measured
     if arch in ("sm90", ):
-        if measured_sizes:
+        if measured_sizes and layout == 0:
             cost_steps = ((K + 63) // 64)
             cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
             cost_last_192x128 = cost_tiles_192x128 + -1
@@ -1131,121 +1481,265 @@ def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, num_sms):
             cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 // 120
             cost_nf4_w128x192_128_s4 = 6_677_000 + 112_200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2_085_000 * cost_rounds_128x192_120 + 132_000 * cost_rounds_128x192_120 * cost_steps + 264_200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input
             if cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w192x128-64-s2
-                return 31, 192
+                return 31, 246
             if cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w256x128-64-s2
-                return 32, 193
+                return 32, 247
             if cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x64-128-s4
-                return 33, 194
+                return 33, 248
             if cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x128-128
-                return 34, 195
+                return 34, 249
             if cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x128-128-s2
-                return 35, 196
+                return 35, 250
             if cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x128-128-s3
-                return 36, 197
+                return 36, 251
             if cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x256-128-s2
-                return 37, 198
+                return 37, 252
             if cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x256-128-s5
-                return 38, 199
+                return 38, 253
             if cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x64-128-s4
-                return 39, 200
+                return 39, 254
             if cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x128-128-s2
-                return 40, 201
+                return 40, 255
             if cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x128-128-s3
-                return 41, 202
+                return 41, 256
             if cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x192-128-s2
-                return 42, 203
+                return 42, 257
             if cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x192-128-s4
-                return 43, 204
+                return 43, 258
             if cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x256-128
-                return 44, 205
+                return 44, 259
             if cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w128x128-128
-                return 45, 206
+                return 45, 260
             if cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w128x128-128-s2
-                return 46, 207
+                return 46, 261
             if cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w128x128-128-s3
-                return 47, 208
+                return 47, 262
             if cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w128x128-128-s4
-                return 48, 209
+                return 48, 263
             if cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w128x192-128-s2
-                return 49, 210
+                return 49, 264
             if True:  # wgmma-nf4-w128x192-128-s4
-                return 50, 211
+                return 50, 265
+        if measured_sizes:
+            cost_steps = ((K + 63) // 64)
+            cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
+            cost_last_192x128 = cost_tiles_192x128 + -1
+            cost_rounds_192x128_132 = cost_last_192x128 // 132
+            cost_late_192x128_132_66 = cost_last_192x128 + 66
+            cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 // 132
+            cost_weight = N * K // 1024
+            cost_input = M * K // 1024
+            cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
+            cost_last_256x128 = cost_tiles_256x128 + -1
+            cost_rounds_256x128_132 = cost_last_256x128 // 132
+            cost_late_256x128_132_66 = cost_last_256x128 + 66
+            cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 // 132
+            cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
+            cost_last_32x64 = cost_tiles_32x64 + -1
+            cost_rounds_32x64_244 = cost_last_32x64 // 244
+            cost_late_32x64_244_61 = cost_last_32x64 + 183
+            cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 // 244
+            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+            cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
+            cost_last_32x128 = cost_tiles_32x128 + -1
+            cost_rounds_32x128_132 = cost_last_32x128 // 132
+            cost_late_32x128_132_66 = cost_last_32x128 + 66
+            cost_late_32x128_132_66_wholes = cost_late_32x128_132_66 // 132
+            cost_output = M * N // 1024
+            cost_rounds_32x128_117 = cost_last_32x128 // 117
+            cost_late_32x128_117_39 = cost_last_32x128 + 78
+            cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 // 117
+            cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
+            cost_tiles_32x256 = ((M + 31) // 32) * ((N + 255) // 256)
+            cost_last_32x256 = cost_tiles_32x256 + -1
+            cost_rounds_32x256_132 = cost_last_32x256 // 132
+            cost_late_32x256_132_66 = cost_last_32x256 + 66
+            cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 // 132
+            cost_rounds_32x256_110 = cost_last_32x256 // 110
+            cost_late_32x256_110_22 = cost_last_32x256 + 88
+            cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 // 110
+            cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
+            cost_last_64x64 = cost_tiles_64x64 + -1
+            cost_rounds_64x64_252 = cost_last_64x64 // 252
+            cost_late_64x64_252_63 = cost_last_64x64 + 189
+            cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 // 252
+            cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
+            cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
+            cost_last_64x128 = cost_tiles_64x128 + -1
+            cost_rounds_64x128_132 = cost_last_64x128 // 132
+            cost_late_64x128_132_66 = cost_last_64x128 + 66
+            cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 // 132
+            cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
+            cost_rounds_64x128_117 = cost_last_64x128 // 117
+            cost_late_64x128_117_39 = cost_last_64x128 + 78
+            cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 // 117
+            cost_tiles_64x192 = ((M + 63) // 64) * ((N + 191) // 192)
+            cost_last_64x192 = cost_tiles_64x192 + -1
+            cost_rounds_64x192_132 = cost_last_64x192 // 132
+            cost_late_64x192_132_66 = cost_last_64x192 + 66
+            cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 // 132
+            cost_outside_64x192 = M * 63 % 64 * ((N + 191) // 192)
+            cost_rounds_64x192_120 = cost_last_64x192 // 120
+            cost_late_64x192_120_30 = cost_last_64x192 + 90
+            cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 // 120
+            cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
+            cost_last_64x256 = cost_tiles_64x256 + -1
+            cost_rounds_64x256_132 = cost_last_64x256 // 132
+            cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
+            cost_last_128x128 = cost_tiles_128x128 + -1
+            cost_rounds_128x128_132 = cost_last_128x128 // 132
+            cost_shares_128x128_66 = cost_last_128x128 // 66
+            cost_rounds_128x128_117 = cost_last_128x128 // 117
+            cost_late_128x128_117_39 = cost_last_128x128 + 78
+            cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 // 117
+            cost_shares_128x128_39 = cost_last_128x128 // 39
+            cost_rounds_128x128_120 = cost_last_128x128 // 120
+            cost_late_128x128_120_30 = cost_last_128x128 + 90
+            cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 // 120
+            cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
+            cost_last_128x192 = cost_tiles_128x192 + -1
+            cost_rounds_128x192_132 = cost_last_128x192 // 132
+            cost_late_128x192_132_66 = cost_last_128x192 + 66
+            cost_late_128x192_132_66_wholes = cost_late_128x192_132_66 // 132
+            cost_rounds_128x192_120 = cost_last_128x192 // 120
+            cost_late_128x192_120_30 = cost_last_128x192 + 90
+            cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 // 120
+            cost_nf4_prepacked_w192x128_64_s2 = 6_553_000 + 182_000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2_136_000 * cost_rounds_192x128_132 + 230_800 * cost_rounds_192x128_132 * cost_steps + 151_900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input
+            cost_nf4_prepacked_w256x128_64_s2 = 7_554_000 + 271_800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2_471_000 * cost_rounds_256x128_132 + 337_900 * cost_rounds_256x128_132 * cost_steps + 223_500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input
+            cost_nf4_prepacked_w32x64_128_s4 = 3_647_000 + 29_160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464_900 * cost_rounds_32x64_244 + 23_550 * cost_rounds_32x64_244 * cost_steps + 70_830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps
+            cost_nf4_prepacked_w32x128_128 = 2_400_000 + 202_300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201_300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight
+            cost_nf4_prepacked_w32x128_128_s2 = 3_460_000 + 85_670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525_100 * cost_rounds_32x128_132 + 93_070 * cost_rounds_32x128_132 * cost_steps + 59_920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output
+            cost_nf4_prepacked_w32x128_128_s3 = 3_427_000 + 59_260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710_600 * cost_rounds_32x128_117 + 57_020 * cost_rounds_32x128_117 * cost_steps + 69_640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps
+            cost_nf4_prepacked_w32x256_128_s2 = 4_156_000 + 149_300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753_000 * cost_rounds_32x256_132 + 147_700 * cost_rounds_32x256_132 * cost_steps + 108_100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output
+            cost_nf4_prepacked_w32x256_128_s5 = 4_731_000 + 60_390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816_200 * cost_rounds_32x256_110 + 71_360 * cost_rounds_32x256_110 * cost_steps + 187_100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output
+            cost_nf4_prepacked_w64x64_128_s4 = 3_817_000 + 43_990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84_460 * cost_rounds_64x64_252 * cost_steps + 107_100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps
+            cost_nf4_prepacked_w64x128_128_s2 = 3_933_000 + 112_500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1_017_000 * cost_rounds_64x128_132 + 113_700 * cost_rounds_64x128_132 * cost_steps + 86_700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps
+            cost_nf4_prepacked_w64x128_128_s3 = 4_170_000 + 75_320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1_359_000 * cost_rounds_64x128_117 + 81_570 * cost_rounds_64x128_117 * cost_steps + 104_500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps
+            cost_nf4_prepacked_w64x192_128_s2 = 4_445_000 + 146_300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1_092_000 * cost_rounds_64x192_132 + 156_600 * cost_rounds_64x192_132 * cost_steps + 116_500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps
+            cost_nf4_prepacked_w64x192_128_s4 = 4_728_000 + 73_950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1_724_000 * cost_rounds_64x192_120 + 77_960 * cost_rounds_64x192_120 * cost_steps + 166_500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input
+            cost_nf4_prepacked_w64x256_128 = 2_757_000 + 438_600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453_900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output
+            cost_nf4_prepacked_w128x128_128 = 2_873_000 + 327_000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362_700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output
+            cost_nf4_prepacked_w128x128_128_s2 = 4_908_000 + 147_500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1_587_000 * cost_rounds_128x128_132 + 34_490 * cost_rounds_128x128_132 * cost_steps + 129_900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output
+            cost_nf4_prepacked_w128x128_128_s3 = 5_713_000 + 97_510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1_802_000 * cost_rounds_128x128_117 + 115_100 * cost_rounds_128x128_117 * cost_steps + 145_600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input
+            cost_nf4_prepacked_w128x128_128_s4 = 5_167_000 + 77_070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1_694_000 * cost_rounds_128x128_120 + 89_040 * cost_rounds_128x128_120 * cost_steps + 174_900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input
+            cost_nf4_prepacked_w128x192_128_s2 = 5_508_000 + 212_300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1_833_000 * cost_rounds_128x192_132 + 245_600 * cost_rounds_128x192_132 * cost_steps + 177_600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input
+            cost_nf4_prepacked_w128x192_128_s4 = 6_677_000 + 112_200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2_085_000 * cost_rounds_128x192_120 + 132_000 * cost_rounds_128x192_120 * cost_steps + 264_200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input
+            if cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w192x128-64-s2
+                return 31, 266
+            if cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w256x128-64-s2
+                return 32, 267
+            if cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w32x64-128-s4
+                return 33, 268
+            if cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w32x128-128
+                return 34, 269
+            if cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w32x128-128-s2
+                return 35, 270
+            if cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w32x128-128-s3
+                return 36, 271
+            if cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w32x256-128-s2
+                return 37, 272
+            if cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w32x256-128-s5
+                return 38, 273
+            if cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w64x64-128-s4
+                return 39, 274
+            if cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w64x128-128-s2
+                return 40, 275
+            if cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w64x128-128-s3
+                return 41, 276
+            if cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w64x192-128-s2
+                return 42, 277
+            if cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w64x192-128-s4
+                return 43, 278
+            if cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w64x256-128
+                return 44, 279
+            if cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w128x128-128
+                return 45, 280
+            if cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w128x128-128-s2
+                return 46, 281
+            if cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w128x128-128-s3
+                return 47, 282
+            if cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w128x128-128-s4
+                return 48, 283
+            if cost_nf4_prepacked_w128x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w128x192-128-s2
+                return 49, 284
+            if True:  # wgmma-nf4-prepacked-w128x192-128-s4
+                return 50, 285
     # wgmma
     if arch in ("sm90", ):
         if M > 4096:  # wgmma-beyond-4096-rows
-            return 32, 212
+            return 32, 286
         if M <= 32 and quarter_wave:  # wgmma-32-few-blocks
-            return 33, 213
+            return 33, 287
         if M <= 32 and blocks_128 * 4 <= num_sms:  # wgmma-32-three-parts
-            return 36, 214
+            return 36, 288
         if M <= 32 and blocks_256 * 6 <= num_sms:  # wgmma-32-five-parts
-            return 38, 215
+            return 38, 289
         if M <= 32 and blocks_128 * 2 <= num_sms:  # wgmma-32-two-parts
-            return 35, 216
+            return 35, 290
         if M <= 32 and blocks_128 <= num_sms:  # wgmma-32-one-wave
-            return 34, 217
+            return 34, 291
         if M <= 32:  # wgmma-32-rest
-            return 37, 218
+            return 37, 292
         if M <= 64 and quarter_wave:  # wgmma-64-few-blocks
-            return 39, 219
+            return 39, 293
         if M <= 64 and blocks_128 * 4 <= num_sms:  # wgmma-64-three-parts
-            return 41, 220
+            return 41, 294
         if M <= 64 and blocks_192 * 80 <= num_sms * 17:  # wgmma-64-four-parts
-            return 43, 221
+            return 43, 295
         if M <= 64 and blocks_128 * 2 <= num_sms:  # wgmma-64-two-parts
-            return 40, 222
+            return 40, 296
         if M <= 64 and blocks_192 * 2 <= num_sms:  # wgmma-64-two-wide-parts
-            return 42, 223
+            return 42, 297
         if M <= 64 and blocks_128 <= num_sms:  # wgmma-64-one-wave
-            return 40, 224
+            return 40, 298
         if M <= 64:  # wgmma-64-rest
-            return 44, 225
+            return 44, 299
         if M <= 128 and blocks_128 * 8 <= num_sms:  # wgmma-128-fewest-blocks
-            return 41, 226
+            return 41, 300
         if M <= 128 and quarter_wave:  # wgmma-128-few-blocks
-            return 48, 227
+            return 48, 301
         if M <= 128 and blocks_128 * 4 <= num_sms:  # wgmma-128-three-parts
-            return 47, 228
+            return 47, 302
         if M <= 128 and blocks_192 * 80 <= num_sms * 17:  # wgmma-128-four-wide-parts
-            return 50, 229
+            return 50, 303
         if M <= 128 and blocks_128 * 2 <= num_sms:  # wgmma-128-two-parts
-            return 46, 230
+            return 46, 304
         if M <= 128 and blocks_192 * 2 <= num_sms and blocks_192 * 8 >= num_sms * 3:  # wgmma-128-two-wide-parts
-            return 49, 231
+            return 49, 305
         if M <= 128 and blocks_128 <= num_sms:  # wgmma-128-one-wave
-            return 45, 232
+            return 45, 306
         if M <= 128:  # wgmma-128-rest
-            return 49, 233
+            return 49, 307
         if M <= 256 and tiles_128 * 4 <= num_sms:  # wgmma-256-few-blocks
-            return 40, 234
+            return 40, 308
         if tiles_128 * 2 <= num_sms:  # wgmma-half-wave
-            return 46, 235
+            return 46, 309
         if tiles_128x192 * 2 <= num_sms:  # wgmma-half-wave-192
-            return 49, 236
+            return 49, 310
         if M >= 257 and tiles_192 * 4 < tiles_256 * 5 and tiles_192 * 2 > num_sms and tiles_128 <= num_sms:  # wgmma-less-empty-one-wave
-            return 45, 237
+            return 45, 311
         if M >= 129 and tiles_192 * 4 < tiles_256 * 5:  # wgmma-less-empty
-            return 31, 238
+            return 31, 312
         if M <= 256 and tiles_256 * 2 <= num_sms:  # wgmma-256-half-wave
-            return 32, 239
+            return 32, 313
         if M >= 257 and tiles_128 <= num_sms and K <= 8192:  # wgmma-one-wave-128
-            return 45, 240
+            return 45, 314
         if M >= 257 and tiles_256 * 2 <= num_sms:  # wgmma-two-parts
-            return 32, 241
+            return 32, 315
         if M >= 257 and tiles_192 <= num_sms:  # wgmma-one-wave-192
-            return 31, 242
+            return 31, 316
         if tiles_128x192 <= num_sms:  # wgmma-one-wave-128x192
-            return 49, 243
+            return 49, 317
         if M >= 257 and M <= 1024 and K <= 2048 and tiles_256 > num_sms:  # wgmma-short-k
-            return 49, 244
+            return 49, 318
         if M >= 257 and tiles_192 <= num_sms * 2 and tiles_256 > num_sms:  # wgmma-two-waves-192
-            return 31, 245
+            return 31, 319
         if True:  # wgmma-rest
-            return 32, 246
+            return 32, 320
     return -1, -1
 
 
-def decide(arch, M, N, K, num_sms, blocksize, dtype, quant_type, ):
+def decide(arch, M, N, K, num_sms, blocksize, dtype, quant_type, layout, ):
     """Per layer, the outcome (None where the layer does not apply) and the rule id.
 
     Sizes are ints; enumerated inputs are the index of their word in the family's list.
@@ -1253,11 +1747,11 @@ def decide(arch, M, N, K, num_sms, blocksize, dtype, quant_type, ):
     result = {}
     path = rule = -1
     if True:
-        path, rule = decide_path(arch, K, M, N, blocksize, dtype, num_sms)
+        path, rule = decide_path(arch, K, M, N, blocksize, dtype, layout, num_sms)
     result["path"] = (VALUES_path[path], RULES[rule]) if rule >= 0 else (None, None)
     engine = rule = -1
     if path == 0:
-        engine, rule = decide_engine(arch, K, M, N, blocksize, dtype, num_sms, quant_type)
+        engine, rule = decide_engine(arch, K, M, N, blocksize, dtype, layout, num_sms, quant_type)
     result["engine"] = (VALUES_engine[engine], RULES[rule]) if rule >= 0 else (None, None)
     simt_tile = rule = -1
     if path == 0 and engine == 0:
@@ -1279,10 +1773,10 @@ def decide(arch, M, N, K, num_sms, blocksize, dtype, quant_type, ):
     result["repair"] = (VALUES_repair[repair], RULES[rule]) if rule >= 0 else (None, None)
     decode_tile = rule = -1
     if path == 0 and engine == 2:
-        decode_tile, rule = decide_decode_tile(arch, K, M, N, blocksize, dtype, num_sms, quant_type)
+        decode_tile, rule = decide_decode_tile(arch, K, M, N, blocksize, dtype, layout, num_sms, quant_type)
     result["decode_tile"] = (VALUES_decode_tile[decode_tile], RULES[rule]) if rule >= 0 else (None, None)
     wgmma_tile = rule = -1
     if path == 0 and engine == 3:
-        wgmma_tile, rule = decide_wgmma_tile(arch, K, M, N, blocksize, dtype, num_sms)
+        wgmma_tile, rule = decide_wgmma_tile(arch, K, M, N, blocksize, dtype, layout, num_sms)
     result["wgmma_tile"] = (VALUES_wgmma_tile[wgmma_tile], RULES[rule]) if rule >= 0 else (None, None)
     return result

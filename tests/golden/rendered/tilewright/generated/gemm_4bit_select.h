@@ -224,6 +224,8 @@ static_assert(static_cast<int>(DType::kF32) == 2, "the family's words for dtype 
 static_assert(static_cast<int>(QuantType::kNf4) == 0, "the family's words for quant_type stand in the order of the kernel headers");
 static_assert(static_cast<int>(QuantType::kFp4) == 1, "the family's words for quant_type stand in the order of the kernel headers");
 static_assert(static_cast<int>(QuantType::kE2m1) == 2, "the family's words for quant_type stand in the order of the kernel headers");
+static_assert(static_cast<int>(WeightLayout::kPacked) == 0, "the family's words for layout stand in the order of the kernel headers");
+static_assert(static_cast<int>(WeightLayout::kPrepacked) == 1, "the family's words for layout stand in the order of the kernel headers");
 
 struct Problem {
   int64_t M;
@@ -233,6 +235,7 @@ struct Problem {
   int64_t blocksize;
   DType dtype;
   QuantType quant_type;
+  WeightLayout layout;
 };
 
 // Whether every size lies in the range the rules were proved for.
@@ -268,7 +271,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 247;
+inline constexpr int kRuleCount = 321;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -281,7 +284,9 @@ inline const char* rule_id(int rule) {
       "k-multiple-1024",
       "k-multiple-2048",
       "k-multiple-4096",
+      "prepacked",
       "hopper-custom",
+      "hopper-prepacked",
       "hopper-f32",
       "hopper-odd-blocks",
       "above-1536-rows",
@@ -380,6 +385,42 @@ inline const char* rule_id(int rule) {
       "engine-nf4-w128x128-128-s4",
       "engine-nf4-w128x192-128-s2",
       "engine-nf4-w128x192-128-s4",
+      "engine-nf4-prepacked-d8-k3-c1",
+      "engine-nf4-prepacked-d8-k3-c2",
+      "engine-nf4-prepacked-d8-k4-c1",
+      "engine-nf4-prepacked-d8-k4-c2",
+      "engine-nf4-prepacked-d8-k8-c1",
+      "engine-nf4-prepacked-d8-k8-c2",
+      "engine-nf4-prepacked-d8-k14-c2",
+      "engine-nf4-prepacked-d8-k14-c4",
+      "engine-nf4-prepacked-d16-k2-c2",
+      "engine-nf4-prepacked-d16-k3-c1",
+      "engine-nf4-prepacked-d16-k3-c2",
+      "engine-nf4-prepacked-d16-k4-c2",
+      "engine-nf4-prepacked-d16-k7-c4",
+      "engine-nf4-prepacked-d16-k7-c8",
+      "engine-nf4-prepacked-d16-k8-c1",
+      "engine-nf4-prepacked-d16-k8-c2",
+      "engine-nf4-prepacked-w192x128-64-s2",
+      "engine-nf4-prepacked-w256x128-64-s2",
+      "engine-nf4-prepacked-w32x64-128-s4",
+      "engine-nf4-prepacked-w32x128-128",
+      "engine-nf4-prepacked-w32x128-128-s2",
+      "engine-nf4-prepacked-w32x128-128-s3",
+      "engine-nf4-prepacked-w32x256-128-s2",
+      "engine-nf4-prepacked-w32x256-128-s5",
+      "engine-nf4-prepacked-w64x64-128-s4",
+      "engine-nf4-prepacked-w64x128-128-s2",
+      "engine-nf4-prepacked-w64x128-128-s3",
+      "engine-nf4-prepacked-w64x192-128-s2",
+      "engine-nf4-prepacked-w64x192-128-s4",
+      "engine-nf4-prepacked-w64x256-128",
+      "engine-nf4-prepacked-w128x128-128",
+      "engine-nf4-prepacked-w128x128-128-s2",
+      "engine-nf4-prepacked-w128x128-128-s3",
+      "engine-nf4-prepacked-w128x128-128-s4",
+      "engine-nf4-prepacked-w128x192-128-s2",
+      "engine-nf4-prepacked-w128x192-128-s4",
       "hopper-16-rows",
       "hopper-rest",
       "simt-f32",
@@ -448,6 +489,22 @@ inline const char* rule_id(int rule) {
       "decode-nf4-d16-k7-c8",
       "decode-nf4-d16-k8-c1",
       "decode-nf4-d16-k8-c2",
+      "decode-nf4-prepacked-d8-k3-c1",
+      "decode-nf4-prepacked-d8-k3-c2",
+      "decode-nf4-prepacked-d8-k4-c1",
+      "decode-nf4-prepacked-d8-k4-c2",
+      "decode-nf4-prepacked-d8-k8-c1",
+      "decode-nf4-prepacked-d8-k8-c2",
+      "decode-nf4-prepacked-d8-k14-c2",
+      "decode-nf4-prepacked-d8-k14-c4",
+      "decode-nf4-prepacked-d16-k2-c2",
+      "decode-nf4-prepacked-d16-k3-c1",
+      "decode-nf4-prepacked-d16-k3-c2",
+      "decode-nf4-prepacked-d16-k4-c2",
+      "decode-nf4-prepacked-d16-k7-c4",
+      "decode-nf4-prepacked-d16-k7-c8",
+      "decode-nf4-prepacked-d16-k8-c1",
+      "decode-nf4-prepacked-d16-k8-c2",
       "decode-8-k1536",
       "decode-8-k2048",
       "decode-8-k3072",
@@ -484,6 +541,26 @@ inline const char* rule_id(int rule) {
       "wgmma-nf4-w128x128-128-s4",
       "wgmma-nf4-w128x192-128-s2",
       "wgmma-nf4-w128x192-128-s4",
+      "wgmma-nf4-prepacked-w192x128-64-s2",
+      "wgmma-nf4-prepacked-w256x128-64-s2",
+      "wgmma-nf4-prepacked-w32x64-128-s4",
+      "wgmma-nf4-prepacked-w32x128-128",
+      "wgmma-nf4-prepacked-w32x128-128-s2",
+      "wgmma-nf4-prepacked-w32x128-128-s3",
+      "wgmma-nf4-prepacked-w32x256-128-s2",
+      "wgmma-nf4-prepacked-w32x256-128-s5",
+      "wgmma-nf4-prepacked-w64x64-128-s4",
+      "wgmma-nf4-prepacked-w64x128-128-s2",
+      "wgmma-nf4-prepacked-w64x128-128-s3",
+      "wgmma-nf4-prepacked-w64x192-128-s2",
+      "wgmma-nf4-prepacked-w64x192-128-s4",
+      "wgmma-nf4-prepacked-w64x256-128",
+      "wgmma-nf4-prepacked-w128x128-128",
+      "wgmma-nf4-prepacked-w128x128-128-s2",
+      "wgmma-nf4-prepacked-w128x128-128-s3",
+      "wgmma-nf4-prepacked-w128x128-128-s4",
+      "wgmma-nf4-prepacked-w128x192-128-s2",
+      "wgmma-nf4-prepacked-w128x192-128-s4",
       "wgmma-beyond-4096-rows",
       "wgmma-32-few-blocks",
       "wgmma-32-three-parts",
@@ -529,7 +606,7 @@ inline constexpr int64_t kField_kc[kTileCount] = { 0, 0, 0, 0, 64, 64, 64, 64, 6
 inline constexpr int64_t kField_mt[kTileCount] = { 0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 256, 32, 32, 32, 32, 32, 32, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 128 };
 inline constexpr int64_t kField_nt[kTileCount] = { 0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 128, 64, 128, 128, 128, 256, 256, 64, 128, 128, 192, 192, 256, 128, 128, 128, 128, 192, 192 };
 
-inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t num_sms) {
+inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t layout, int64_t num_sms) {
   [[maybe_unused]] const int64_t n_blocks = ((N + 63) / 64);
   [[maybe_unused]] const bool full_wave = n_blocks >= num_sms;
   [[maybe_unused]] const bool half_wave = n_blocks >= num_sms / 2;
@@ -583,322 +660,333 @@ inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
       return 1;
     }
   }
+  // layout: sm80 sm86 sm87 sm89 sm100 sm103 sm107 sm110 sm120 sm121 unknown
+  if ((arch & 0xfefu) != 0) {
+    if (layout == 1 /* prepacked */) {  // prepacked
+      rule = 9;
+      return 1;
+    }
+  }
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
     if (dtype != 2 /* f32 */ && K % 64 == 0 && blocksize != 32) {  // hopper-custom
-      rule = 9;
+      rule = 10;
       return 0;
     }
   }
   // hopper-rest: sm90
   if ((arch & 0x10u) != 0) {
+    if (layout == 1 /* prepacked */) {  // hopper-prepacked
+      rule = 11;
+      return 1;
+    }
     if (dtype == 2 /* f32 */) {  // hopper-f32
-      rule = 10;
+      rule = 12;
       return M <= 7 ? 0 : 1;
     }
     if (true) {  // hopper-odd-blocks
-      rule = 11;
+      rule = 13;
       return M <= 64 ? 0 : 1;
     }
   }
   // rows: sm80 sm86 sm87 sm89 sm100 sm103 sm107 sm110 sm120 sm121 unknown
   if ((arch & 0xfefu) != 0) {
     if (M > 1536) {  // above-1536-rows
-      rule = 12;
+      rule = 14;
       return 1;
     }
   }
   // floor: sm80 sm86 sm87 sm89 sm100 sm103 sm107 sm110 sm120 sm121 unknown
   if ((arch & 0xfefu) != 0) {
     if (M <= 4) {  // four-rows
-      rule = 13;
+      rule = 15;
       return 0;
     }
     if (dtype == 2 /* f32 */) {  // f32
-      rule = 14;
+      rule = 16;
       return M <= 7 ? 0 : 1;
     }
   }
   // jetson: sm87 sm110
   if ((arch & 0x104u) != 0) {
     if (true) {  // jetson-never
-      rule = 15;
+      rule = 17;
       return 1;
     }
   }
   // blackwell-datacenter: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (n_blocks >= num_sms * 3) {  // sm100-three-waves
-      rule = 16;
+      rule = 18;
       return M <= 32 ? 0 : 1;
     }
     if (full_wave && K >= N) {  // sm100-one-wave-tall
-      rule = 17;
+      rule = 19;
       return 1;
     }
     if (full_wave) {  // sm100-one-wave
-      rule = 18;
+      rule = 20;
       return M <= 8 ? 0 : 1;
     }
     if (true) {  // sm100-below-one-wave
-      rule = 19;
+      rule = 21;
       return 1;
     }
   }
   // small-wide-sm80: sm80
   if ((arch & 0x1u) != 0) {
     if (small_wide && n_blocks * 3 < num_sms) {  // sm80-small-wide-below-third-wave
-      rule = 20;
+      rule = 22;
       return M <= 1536 ? 0 : 1;
     }
     if (small_wide) {  // sm80-small-wide
-      rule = 21;
+      rule = 23;
       return M <= 512 ? 0 : 1;
     }
   }
   // small-wide: sm86 sm89 sm120 sm121 unknown
   if ((arch & 0xe0au) != 0) {
     if (small_wide && full_wave) {  // small-wide-one-wave
-      rule = 22;
+      rule = 24;
       return M <= 320 ? 0 : 1;
     }
     if (small_wide && n_blocks * K > num_sms * 320) {  // small-wide-much-work-per-sm
-      rule = 23;
+      rule = 25;
       return M <= 192 ? 0 : 1;
     }
     if (small_wide) {  // small-wide
-      rule = 24;
+      rule = 26;
       return M <= 320 ? 0 : 1;
     }
   }
   // small-other-sm80: sm80
   if ((arch & 0x1u) != 0) {
     if (small_other && n_blocks * 8 <= num_sms && K >= N) {  // sm80-small-eighth-wave
-      rule = 25;
+      rule = 27;
       return M <= 32 ? 0 : 1;
     }
     if (small_other && fits_quarter_wave && K >= N) {  // sm80-small-quarter-wave
-      rule = 26;
+      rule = 28;
       return M <= 128 ? 0 : 1;
     }
     if (small_other && fits_quarter_wave) {  // sm80-small-quarter-wave-short
-      rule = 27;
+      rule = 29;
       return M <= 384 ? 0 : 1;
     }
   }
   // small-quarter-wave: sm86 sm89 sm120 sm121 unknown
   if ((arch & 0xe0au) != 0) {
     if (small_other && fits_quarter_wave && K < N) {  // small-quarter-wave-short
-      rule = 28;
+      rule = 30;
       return M <= 32 ? 0 : 1;
     }
     if (small_other && fits_quarter_wave) {  // small-quarter-wave
-      rule = 29;
+      rule = 31;
       return M <= 23 ? 0 : 1;
     }
   }
   // small-rest: sm80 sm86 sm89 sm120 sm121 unknown
   if ((arch & 0xe0bu) != 0) {
     if (small_other && fits_half_wave) {  // small-half-wave
-      rule = 30;
+      rule = 32;
       return M <= 16 ? 0 : 1;
     }
     if (small) {  // small-never
-      rule = 31;
+      rule = 33;
       return 1;
     }
     if (M > 512) {  // above-512-rows
-      rule = 32;
+      rule = 34;
       return 1;
     }
   }
   // tiny-m-sm80: sm80
   if ((arch & 0x1u) != 0) {
     if (six_or_seven_rows && n_blocks >= 48 && tall && below_three_quarters) {  // sm80-six-rows-tall
-      rule = 33;
+      rule = 35;
       return 1;
     }
     if (six_or_seven_rows && n_blocks >= 48 && K == N && n_blocks * 5 < num_sms * 3) {  // sm80-six-rows-square
-      rule = 34;
+      rule = 36;
       return 1;
     }
   }
   // tiny-m: sm80 sm86 sm89 sm120 sm121 unknown
   if ((arch & 0xe0bu) != 0) {
     if (M <= 7) {  // seven-rows
-      rule = 35;
+      rule = 37;
       return 0;
     }
   }
   // large-sm80: sm80
   if ((arch & 0x1u) != 0) {
     if (n_blocks >= num_sms * 3) {  // sm80-three-waves
-      rule = 36;
+      rule = 38;
       return M <= 128 ? 0 : 1;
     }
     if (full_wave && K < N) {  // sm80-one-wave-short
-      rule = 37;
+      rule = 39;
       return M <= 64 ? 0 : 1;
     }
     if (full_wave) {  // sm80-one-wave
-      rule = 38;
+      rule = 40;
       return M <= 32 ? 0 : 1;
     }
     if (K >= N * 3 && n_blocks * 4 > num_sms) {  // sm80-three-times-tall
-      rule = 39;
+      rule = 41;
       return 1;
     }
     if (K == N && n_blocks >= 48 && n_blocks * 5 < num_sms * 3) {  // sm80-square
-      rule = 40;
-      return 1;
-    }
-    if (n_blocks * 2 < num_sms && short_or_square) {  // sm80-below-half-wave-short
-      rule = 41;
-      return M <= 128 ? 0 : 1;
-    }
-    if (n_blocks * 2 < num_sms && n_blocks * 3 >= num_sms) {  // sm80-third-to-half-wave-tall
       rule = 42;
       return 1;
     }
-    if (half_wave && K < N) {  // sm80-half-wave-short
+    if (n_blocks * 2 < num_sms && short_or_square) {  // sm80-below-half-wave-short
       rule = 43;
       return M <= 128 ? 0 : 1;
     }
-    if (true) {  // sm80-rest
+    if (n_blocks * 2 < num_sms && n_blocks * 3 >= num_sms) {  // sm80-third-to-half-wave-tall
       rule = 44;
+      return 1;
+    }
+    if (half_wave && K < N) {  // sm80-half-wave-short
+      rule = 45;
+      return M <= 128 ? 0 : 1;
+    }
+    if (true) {  // sm80-rest
+      rule = 46;
       return M <= 16 ? 0 : 1;
     }
   }
   // large-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (full_wave) {  // sm86-one-wave
-      rule = 45;
+      rule = 47;
       return M <= 128 ? 0 : 1;
     }
     if (half_wave) {  // sm86-half-wave
-      rule = 46;
+      rule = 48;
       return M <= 64 ? 0 : 1;
     }
     if (true) {  // sm86-rest
-      rule = 47;
+      rule = 49;
       return M <= 16 ? 0 : 1;
     }
   }
   // gb10: sm121
   if ((arch & 0x400u) != 0) {
     if (full_wave) {  // gb10-full-wave
-      rule = 48;
+      rule = 50;
       return M <= 256 ? 0 : 1;
     }
   }
   // large-sm120: sm120
   if ((arch & 0x200u) != 0) {
     if (n_blocks >= num_sms * 3) {  // sm120-three-waves
-      rule = 49;
+      rule = 51;
       return M <= 256 ? 0 : 1;
     }
     if (n_blocks >= num_sms * 2) {  // sm120-two-waves
-      rule = 50;
+      rule = 52;
       return M <= 128 ? 0 : 1;
     }
     if (n_blocks * 5 >= num_sms * 4 && K >= N) {  // sm120-four-fifths-wave-tall
-      rule = 51;
+      rule = 53;
       return M <= 96 ? 0 : 1;
     }
     if (n_blocks * 5 >= num_sms * 4) {  // sm120-four-fifths-wave
-      rule = 52;
+      rule = 54;
       return M <= 64 ? 0 : 1;
     }
     if (half_wave && !wide && n_blocks >= 128) {  // sm120-half-wave-128-blocks
-      rule = 53;
+      rule = 55;
       return M <= 64 ? 0 : 1;
     }
     if (half_wave) {  // sm120-half-wave
-      rule = 54;
+      rule = 56;
       return M <= 8 ? 0 : 1;
     }
     if (very_tall && n_blocks > 64) {  // sm120-very-tall
-      rule = 55;
+      rule = 57;
       return M <= 16 ? 0 : 1;
     }
     if (true) {  // sm120-rest
-      rule = 56;
+      rule = 58;
       return M <= 8 ? 0 : 1;
     }
   }
   // large-shared: sm89 sm121 unknown
   if ((arch & 0xc08u) != 0) {
     if (n_blocks >= num_sms * 3) {  // shared-three-waves
-      rule = 57;
+      rule = 59;
       return M <= 256 ? 0 : 1;
     }
     if (n_blocks >= num_sms * 2) {  // shared-two-waves
-      rule = 58;
-      return M <= 128 ? 0 : 1;
-    }
-    if (n_blocks * 5 >= num_sms * 4 && very_tall) {  // shared-four-fifths-wave-very-tall
-      rule = 59;
-      return M <= 128 ? 0 : 1;
-    }
-    if (n_blocks * 5 >= num_sms * 4 && n_blocks >= 200) {  // shared-four-fifths-wave-200-blocks
       rule = 60;
       return M <= 128 ? 0 : 1;
     }
-    if (n_blocks * 5 >= num_sms * 4 && K >= N && num_sms >= 60) {  // shared-four-fifths-wave-tall-60-sms
+    if (n_blocks * 5 >= num_sms * 4 && very_tall) {  // shared-four-fifths-wave-very-tall
       rule = 61;
       return M <= 128 ? 0 : 1;
     }
-    if (n_blocks * 5 >= num_sms * 4 && K >= N) {  // shared-four-fifths-wave-tall
+    if (n_blocks * 5 >= num_sms * 4 && n_blocks >= 200) {  // shared-four-fifths-wave-200-blocks
       rule = 62;
+      return M <= 128 ? 0 : 1;
+    }
+    if (n_blocks * 5 >= num_sms * 4 && K >= N && num_sms >= 60) {  // shared-four-fifths-wave-tall-60-sms
+      rule = 63;
+      return M <= 128 ? 0 : 1;
+    }
+    if (n_blocks * 5 >= num_sms * 4 && K >= N) {  // shared-four-fifths-wave-tall
+      rule = 64;
       return M <= 32 ? 0 : 1;
     }
     if (n_blocks * 5 >= num_sms * 4) {  // shared-four-fifths-wave
-      rule = 63;
+      rule = 65;
       return M <= 64 ? 0 : 1;
     }
     if (half_wave && very_tall) {  // shared-half-wave-very-tall
-      rule = 64;
+      rule = 66;
       return M <= 64 ? 0 : 1;
     }
     if (half_wave && n_blocks >= 64) {  // shared-half-wave-64-blocks
-      rule = 65;
+      rule = 67;
       return M <= 8 ? 0 : 1;
     }
     if (half_wave) {  // shared-half-wave
-      rule = 66;
+      rule = 68;
       return M <= 32 ? 0 : 1;
     }
     if (tall && n_blocks <= 48 && K >= N * 3) {  // shared-few-blocks-three-times-tall
-      rule = 67;
+      rule = 69;
       return M <= 12 ? 0 : 1;
     }
     if (tall && n_blocks <= 48) {  // shared-few-blocks-tall
-      rule = 68;
+      rule = 70;
       return M <= 10 ? 0 : 1;
     }
     if (very_tall) {  // shared-very-tall
-      rule = 69;
+      rule = 71;
       return M <= 16 ? 0 : 1;
     }
     if (n_blocks < 48) {  // shared-few-blocks
-      rule = 70;
+      rule = 72;
       return M <= 16 ? 0 : 1;
     }
     if (true) {  // shared-rest
-      rule = 71;
+      rule = 73;
       return M <= 8 ? 0 : 1;
     }
   }
   return -1;
 }
 
-inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t num_sms, int64_t quant_type) {
+inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t layout, int64_t num_sms, int64_t quant_type) {
   [[maybe_unused]] const int64_t mma_blocks = ((M + 31) / 32) * ((N + 63) / 64);
   [[maybe_unused]] const bool measured_sizes = num_sms == 132 && K % 64 == 0 && blocksize != 32 && dtype != 2 /* f32 */ && M <= 4096 && N >= 896 && N <= 128256 && K >= 896 && K <= 28672 && quant_type != 2 /* e2m1 */;
   [[maybe_unused]] const bool hopper_ready = dtype != 2 /* f32 */ && K % 64 == 0 && blocksize != 32;
   // measured: sm90
   if ((arch & 0x10u) != 0) {
-    if (measured_sizes) {
+    if (measured_sizes && layout == 0 /* packed */) {
       const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
@@ -1032,147 +1120,425 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 / 120;
       const int64_t cost_nf4_w128x192_128_s4 = 6677000 + 112200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2085000 * cost_rounds_128x192_120 + 132000 * cost_rounds_128x192_120 * cost_steps + 264200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input;
       if (M <= 8 && K <= 1536 && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k3-c1
-        rule = 72;
-        return 2;
-      }
-      if (M <= 8 && K <= 3072 && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k3-c2
-        rule = 73;
-        return 2;
-      }
-      if (M <= 8 && K <= 2048 && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k4-c1
         rule = 74;
         return 2;
       }
-      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k4-c2
+      if (M <= 8 && K <= 3072 && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k3-c2
         rule = 75;
         return 2;
       }
-      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k8-c1
+      if (M <= 8 && K <= 2048 && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k4-c1
         rule = 76;
         return 2;
       }
-      if (M <= 8 && K <= 8192 && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k8-c2
+      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k4-c2
         rule = 77;
         return 2;
       }
-      if (M <= 8 && K <= 14336 && (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k14-c2
+      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k8-c1
         rule = 78;
         return 2;
       }
-      if (M <= 8 && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k14-c4
+      if (M <= 8 && K <= 8192 && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k8-c2
         rule = 79;
         return 2;
       }
-      if (M <= 16 && K <= 2048 && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k2-c2
+      if (M <= 8 && K <= 14336 && (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k14-c2
         rule = 80;
         return 2;
       }
-      if (M <= 16 && K <= 1536 && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k3-c1
+      if (M <= 8 && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k14-c4
         rule = 81;
         return 2;
       }
-      if (M <= 16 && K <= 3072 && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k3-c2
+      if (M <= 16 && K <= 2048 && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k2-c2
         rule = 82;
         return 2;
       }
-      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k4-c2
+      if (M <= 16 && K <= 1536 && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k3-c1
         rule = 83;
         return 2;
       }
-      if (M <= 16 && K <= 14336 && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k7-c4
+      if (M <= 16 && K <= 3072 && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k3-c2
         rule = 84;
         return 2;
       }
-      if (M <= 16 && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k7-c8
+      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k4-c2
         rule = 85;
         return 2;
       }
-      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k8-c1
+      if (M <= 16 && K <= 14336 && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k7-c4
         rule = 86;
         return 2;
       }
-      if (M <= 16 && K <= 8192 && cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k8-c2
+      if (M <= 16 && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k7-c8
         rule = 87;
         return 2;
       }
-      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w192x128-64-s2
+      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k8-c1
         rule = 88;
-        return 3;
+        return 2;
       }
-      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w256x128-64-s2
+      if (M <= 16 && K <= 8192 && cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k8-c2
         rule = 89;
-        return 3;
+        return 2;
       }
-      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x64-128-s4
+      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w192x128-64-s2
         rule = 90;
         return 3;
       }
-      if (cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128
+      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w256x128-64-s2
         rule = 91;
         return 3;
       }
-      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128-s2
+      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x64-128-s4
         rule = 92;
         return 3;
       }
-      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128-s3
+      if (cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128
         rule = 93;
         return 3;
       }
-      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x256-128-s2
+      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128-s2
         rule = 94;
         return 3;
       }
-      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x256-128-s5
+      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128-s3
         rule = 95;
         return 3;
       }
-      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x64-128-s4
+      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x256-128-s2
         rule = 96;
         return 3;
       }
-      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x128-128-s2
+      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x256-128-s5
         rule = 97;
         return 3;
       }
-      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x128-128-s3
+      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x64-128-s4
         rule = 98;
         return 3;
       }
-      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x192-128-s2
+      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x128-128-s2
         rule = 99;
         return 3;
       }
-      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x192-128-s4
+      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x128-128-s3
         rule = 100;
         return 3;
       }
-      if (cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x256-128
+      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x192-128-s2
         rule = 101;
         return 3;
       }
-      if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128
+      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x192-128-s4
         rule = 102;
         return 3;
       }
-      if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s2
+      if (cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x256-128
         rule = 103;
         return 3;
       }
-      if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s3
+      if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128
         rule = 104;
         return 3;
       }
-      if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s4
+      if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s2
         rule = 105;
         return 3;
       }
-      if (cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x192-128-s2
+      if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s3
         rule = 106;
         return 3;
       }
-      if (true) {  // engine-nf4-w128x192-128-s4
+      if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s4
         rule = 107;
+        return 3;
+      }
+      if (cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x192-128-s2
+        rule = 108;
+        return 3;
+      }
+      if (true) {  // engine-nf4-w128x192-128-s4
+        rule = 109;
+        return 3;
+      }
+    }
+    if (measured_sizes) {
+      const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_rounds_8x16_66 = cost_last_8x16 / 66;
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
+      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
+      const int64_t cost_rounds_8x16_33 = cost_last_8x16 / 33;
+      const int64_t cost_tiles_16x16 = ((M + 15) / 16) * ((N + 15) / 16);
+      const int64_t cost_last_16x16 = cost_tiles_16x16 + -1;
+      const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
+      const int64_t cost_rounds_16x16_66 = cost_last_16x16 / 66;
+      const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
+      const int64_t cost_rounds_16x16_16 = cost_last_16x16 / 16;
+      const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
+      const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
+      const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
+      const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
+      const int64_t cost_late_192x128_132_66 = cost_last_192x128 + 66;
+      const int64_t cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 / 132;
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
+      const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
+      const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
+      const int64_t cost_late_256x128_132_66 = cost_last_256x128 + 66;
+      const int64_t cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 / 132;
+      const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+      const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_244 = cost_last_32x64 / 244;
+      const int64_t cost_late_32x64_244_61 = cost_last_32x64 + 183;
+      const int64_t cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 / 244;
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
+      const int64_t cost_last_32x128 = cost_tiles_32x128 + -1;
+      const int64_t cost_rounds_32x128_132 = cost_last_32x128 / 132;
+      const int64_t cost_late_32x128_132_66 = cost_last_32x128 + 66;
+      const int64_t cost_late_32x128_132_66_wholes = cost_late_32x128_132_66 / 132;
+      const int64_t cost_rounds_32x128_117 = cost_last_32x128 / 117;
+      const int64_t cost_late_32x128_117_39 = cost_last_32x128 + 78;
+      const int64_t cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 / 117;
+      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
+      const int64_t cost_tiles_32x256 = ((M + 31) / 32) * ((N + 255) / 256);
+      const int64_t cost_last_32x256 = cost_tiles_32x256 + -1;
+      const int64_t cost_rounds_32x256_132 = cost_last_32x256 / 132;
+      const int64_t cost_late_32x256_132_66 = cost_last_32x256 + 66;
+      const int64_t cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 / 132;
+      const int64_t cost_rounds_32x256_110 = cost_last_32x256 / 110;
+      const int64_t cost_late_32x256_110_22 = cost_last_32x256 + 88;
+      const int64_t cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 / 110;
+      const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+      const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+      const int64_t cost_rounds_64x64_252 = cost_last_64x64 / 252;
+      const int64_t cost_late_64x64_252_63 = cost_last_64x64 + 189;
+      const int64_t cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 / 252;
+      const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
+      const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
+      const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
+      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
+      const int64_t cost_rounds_64x128_117 = cost_last_64x128 / 117;
+      const int64_t cost_late_64x128_117_39 = cost_last_64x128 + 78;
+      const int64_t cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 / 117;
+      const int64_t cost_tiles_64x192 = ((M + 63) / 64) * ((N + 191) / 192);
+      const int64_t cost_last_64x192 = cost_tiles_64x192 + -1;
+      const int64_t cost_rounds_64x192_132 = cost_last_64x192 / 132;
+      const int64_t cost_late_64x192_132_66 = cost_last_64x192 + 66;
+      const int64_t cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 / 132;
+      const int64_t cost_outside_64x192 = M * 63 % 64 * ((N + 191) / 192);
+      const int64_t cost_rounds_64x192_120 = cost_last_64x192 / 120;
+      const int64_t cost_late_64x192_120_30 = cost_last_64x192 + 90;
+      const int64_t cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 / 120;
+      const int64_t cost_tiles_64x256 = ((M + 63) / 64) * ((N + 255) / 256);
+      const int64_t cost_last_64x256 = cost_tiles_64x256 + -1;
+      const int64_t cost_rounds_64x256_132 = cost_last_64x256 / 132;
+      const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
+      const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
+      const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
+      const int64_t cost_shares_128x128_66 = cost_last_128x128 / 66;
+      const int64_t cost_rounds_128x128_117 = cost_last_128x128 / 117;
+      const int64_t cost_late_128x128_117_39 = cost_last_128x128 + 78;
+      const int64_t cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 / 117;
+      const int64_t cost_shares_128x128_39 = cost_last_128x128 / 39;
+      const int64_t cost_rounds_128x128_120 = cost_last_128x128 / 120;
+      const int64_t cost_late_128x128_120_30 = cost_last_128x128 + 90;
+      const int64_t cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 / 120;
+      const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
+      const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
+      const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
+      const int64_t cost_late_128x192_132_66 = cost_last_128x192 + 66;
+      const int64_t cost_late_128x192_132_66_wholes = cost_late_128x192_132_66 / 132;
+      const int64_t cost_rounds_128x192_120 = cost_last_128x192 / 120;
+      const int64_t cost_late_128x192_120_30 = cost_last_128x192 + 90;
+      const int64_t cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 / 120;
+      const int64_t cost_nf4_prepacked_d8_k3_c1 = 2923000 + 4017 * cost_tiles_8x16 + 10930 * cost_input + 2112 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k3_c2 = 3471000 + 4158 * cost_tiles_8x16 + 103300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k4_c1 = 3168000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k4_c2 = 3468000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k8_c1 = 4439000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29210 * cost_input + 3102 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k8_c2 = 5839000 + 4157 * cost_tiles_8x16 + 545600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k14_c2 = 4839000 + 5158 * cost_steps + 19760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11980 * cost_input + 20600 * cost_output + 1 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_prepacked_d8_k14_c4 = 6977000 + 44200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50740 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k2_c2 = 3312000 + 7192 * cost_tiles_16x16 + 504 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k3_c1 = 3483000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185800 * cost_rounds_16x16_132 + 26550 * cost_input + 1430 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k3_c2 = 3623000 + 8275 * cost_tiles_16x16 + 20710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k4_c2 = 4810000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k7_c4 = 6476000 + 27210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k7_c8 = 6751000 + 49180 * cost_tiles_16x16 + 116100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47670 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k8_c1 = 4196000 + 21030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27380 * cost_input + 2061 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k8_c2 = 6466000 + 583 * cost_steps + 14530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12710 * cost_output + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_prepacked_w192x128_64_s2 = 6553000 + 182000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2136000 * cost_rounds_192x128_132 + 230800 * cost_rounds_192x128_132 * cost_steps + 151900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input;
+      const int64_t cost_nf4_prepacked_w256x128_64_s2 = 7554000 + 271800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2471000 * cost_rounds_256x128_132 + 337900 * cost_rounds_256x128_132 * cost_steps + 223500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input;
+      const int64_t cost_nf4_prepacked_w32x64_128_s4 = 3647000 + 29160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464900 * cost_rounds_32x64_244 + 23550 * cost_rounds_32x64_244 * cost_steps + 70830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_nf4_prepacked_w32x128_128 = 2400000 + 202300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight;
+      const int64_t cost_nf4_prepacked_w32x128_128_s2 = 3460000 + 85670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525100 * cost_rounds_32x128_132 + 93070 * cost_rounds_32x128_132 * cost_steps + 59920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output;
+      const int64_t cost_nf4_prepacked_w32x128_128_s3 = 3427000 + 59260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710600 * cost_rounds_32x128_117 + 57020 * cost_rounds_32x128_117 * cost_steps + 69640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps;
+      const int64_t cost_nf4_prepacked_w32x256_128_s2 = 4156000 + 149300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753000 * cost_rounds_32x256_132 + 147700 * cost_rounds_32x256_132 * cost_steps + 108100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output;
+      const int64_t cost_nf4_prepacked_w32x256_128_s5 = 4731000 + 60390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816200 * cost_rounds_32x256_110 + 71360 * cost_rounds_32x256_110 * cost_steps + 187100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output;
+      const int64_t cost_nf4_prepacked_w64x64_128_s4 = 3817000 + 43990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84460 * cost_rounds_64x64_252 * cost_steps + 107100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_nf4_prepacked_w64x128_128_s2 = 3933000 + 112500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1017000 * cost_rounds_64x128_132 + 113700 * cost_rounds_64x128_132 * cost_steps + 86700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_nf4_prepacked_w64x128_128_s3 = 4170000 + 75320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1359000 * cost_rounds_64x128_117 + 81570 * cost_rounds_64x128_117 * cost_steps + 104500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_nf4_prepacked_w64x192_128_s2 = 4445000 + 146300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1092000 * cost_rounds_64x192_132 + 156600 * cost_rounds_64x192_132 * cost_steps + 116500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps;
+      const int64_t cost_nf4_prepacked_w64x192_128_s4 = 4728000 + 73950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1724000 * cost_rounds_64x192_120 + 77960 * cost_rounds_64x192_120 * cost_steps + 166500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input;
+      const int64_t cost_nf4_prepacked_w64x256_128 = 2757000 + 438600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output;
+      const int64_t cost_nf4_prepacked_w128x128_128 = 2873000 + 327000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output;
+      const int64_t cost_nf4_prepacked_w128x128_128_s2 = 4908000 + 147500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1587000 * cost_rounds_128x128_132 + 34490 * cost_rounds_128x128_132 * cost_steps + 129900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output;
+      const int64_t cost_nf4_prepacked_w128x128_128_s3 = 5713000 + 97510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1802000 * cost_rounds_128x128_117 + 115100 * cost_rounds_128x128_117 * cost_steps + 145600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input;
+      const int64_t cost_nf4_prepacked_w128x128_128_s4 = 5167000 + 77070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1694000 * cost_rounds_128x128_120 + 89040 * cost_rounds_128x128_120 * cost_steps + 174900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input;
+      const int64_t cost_nf4_prepacked_w128x192_128_s2 = 5508000 + 212300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1833000 * cost_rounds_128x192_132 + 245600 * cost_rounds_128x192_132 * cost_steps + 177600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input;
+      const int64_t cost_nf4_prepacked_w128x192_128_s4 = 6677000 + 112200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2085000 * cost_rounds_128x192_120 + 132000 * cost_rounds_128x192_120 * cost_steps + 264200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input;
+      if (M <= 8 && K <= 1536 && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k3-c1
+        rule = 110;
+        return 2;
+      }
+      if (M <= 8 && K <= 3072 && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k3-c2
+        rule = 111;
+        return 2;
+      }
+      if (M <= 8 && K <= 2048 && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k4-c1
+        rule = 112;
+        return 2;
+      }
+      if (M <= 8 && K <= 4096 && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k4-c2
+        rule = 113;
+        return 2;
+      }
+      if (M <= 8 && K <= 4096 && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k8-c1
+        rule = 114;
+        return 2;
+      }
+      if (M <= 8 && K <= 8192 && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k8-c2
+        rule = 115;
+        return 2;
+      }
+      if (M <= 8 && K <= 14336 && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k14-c2
+        rule = 116;
+        return 2;
+      }
+      if (M <= 8 && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k14-c4
+        rule = 117;
+        return 2;
+      }
+      if (M <= 16 && K <= 2048 && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k2-c2
+        rule = 118;
+        return 2;
+      }
+      if (M <= 16 && K <= 1536 && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k3-c1
+        rule = 119;
+        return 2;
+      }
+      if (M <= 16 && K <= 3072 && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k3-c2
+        rule = 120;
+        return 2;
+      }
+      if (M <= 16 && K <= 4096 && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k4-c2
+        rule = 121;
+        return 2;
+      }
+      if (M <= 16 && K <= 14336 && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k7-c4
+        rule = 122;
+        return 2;
+      }
+      if (M <= 16 && (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k7-c8
+        rule = 123;
+        return 2;
+      }
+      if (M <= 16 && K <= 4096 && (cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k8-c1
+        rule = 124;
+        return 2;
+      }
+      if (M <= 16 && K <= 8192 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k8-c2
+        rule = 125;
+        return 2;
+      }
+      if (cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w192x128-64-s2
+        rule = 126;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w256x128-64-s2
+        rule = 127;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x64-128-s4
+        rule = 128;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x128-128
+        rule = 129;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x128-128-s2
+        rule = 130;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x128-128-s3
+        rule = 131;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x256-128-s2
+        rule = 132;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x256-128-s5
+        rule = 133;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x64-128-s4
+        rule = 134;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x128-128-s2
+        rule = 135;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x128-128-s3
+        rule = 136;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x192-128-s2
+        rule = 137;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x192-128-s4
+        rule = 138;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x256-128
+        rule = 139;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128
+        rule = 140;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128-s2
+        rule = 141;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128-s3
+        rule = 142;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128-s4
+        rule = 143;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w128x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x192-128-s2
+        rule = 144;
+        return 3;
+      }
+      if (true) {  // engine-nf4-prepacked-w128x192-128-s4
+        rule = 145;
         return 3;
       }
     }
@@ -1180,86 +1546,86 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
     if (hopper_ready && M <= 16 && K <= 28672) {  // hopper-16-rows
-      rule = 108;
+      rule = 146;
       return 2;
     }
     if (hopper_ready) {  // hopper-rest
-      rule = 109;
+      rule = 147;
       return 3;
     }
   }
   // simt-first: all
   if ((arch & 0xfffu) != 0) {
     if (dtype == 2 /* f32 */) {  // simt-f32
-      rule = 110;
+      rule = 148;
       return 0;
     }
     if (M <= 3) {  // simt-three-rows
-      rule = 111;
+      rule = 149;
       return 0;
     }
   }
   // high-bandwidth-m4: sm86 sm89 sm120
   if ((arch & 0x20au) != 0) {
     if (M == 4 && num_sms >= 48) {  // simt-high-bandwidth-m4
-      rule = 112;
+      rule = 150;
       return 0;
     }
   }
   // undersubscribed: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 8 && mma_blocks * 3 <= num_sms * 2) {  // simt-two-thirds-wave
-      rule = 113;
+      rule = 151;
       return 0;
     }
   }
   // undersubscribed-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (M == 4 && mma_blocks <= num_sms) {  // simt-hbm-m4
-      rule = 114;
+      rule = 152;
       return 0;
     }
   }
   // wide-n-sm89: sm89
   if ((arch & 0x8u) != 0) {
     if (M <= 6 && mma_blocks >= num_sms && num_sms >= 60) {  // simt-wide-n-sm89
-      rule = 115;
+      rule = 153;
       return 0;
     }
   }
   // wide-n: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (M <= 6 && mma_blocks >= num_sms && num_sms >= 48) {  // simt-wide-n
-      rule = 116;
+      rule = 154;
       return 0;
     }
   }
   // tall-k: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (K > N && M <= 17 && mma_blocks * 3 < num_sms) {  // simt-tall-k
-      rule = 117;
+      rule = 155;
       return 0;
     }
   }
   // simt-last: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 16 && mma_blocks * 4 <= num_sms) {  // simt-quarter-wave
-      rule = 118;
+      rule = 156;
       return 0;
     }
     if (M <= 32 && mma_blocks * 8 <= num_sms) {  // simt-eighth-wave
-      rule = 119;
+      rule = 157;
       return 0;
     }
     if (K % 64 != 0) {  // simt-k-tail
-      rule = 120;
+      rule = 158;
       return 0;
     }
   }
   // default: all
   if ((arch & 0xfffu) != 0) {
     if (true) {  // mma
-      rule = 121;
+      rule = 159;
       return 1;
     }
   }
@@ -1270,19 +1636,19 @@ inline int64_t decide_simt_tile([[maybe_unused]] uint32_t arch, int16_t& rule, i
   // rows: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 1) {  // simt-rows-1
-      rule = 122;
+      rule = 160;
       return 0;
     }
     if (M <= 2) {  // simt-rows-2
-      rule = 123;
+      rule = 161;
       return 1;
     }
     if (M <= 4) {  // simt-rows-4
-      rule = 124;
+      rule = 162;
       return 2;
     }
     if (true) {  // simt-rows-8
-      rule = 125;
+      rule = 163;
       return 3;
     }
   }
@@ -1306,47 +1672,47 @@ inline int64_t decide_tile_m([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // short: all
   if ((arch & 0xfffu) != 0) {
     if (M < 48 && !extra_row_busy) {  // m32-short
-      rule = 126;
+      rule = 164;
       return 0;
     }
     if (M <= 128 && !extra_row_adequate && blocks_32x64 >= num_sms * 2 && less_rows_by_32) {  // m32-less-padding
-      rule = 127;
+      rule = 165;
       return 0;
     }
   }
   // raise-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (prefer_64 && num_sms <= 72 && K >= N && !half_tail && blocks_128x128 * 2 >= num_sms) {  // m128-sm86
-      rule = 128;
+      rule = 166;
       return 2;
     }
   }
   // lower-sm120: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (prefer_64 && num_sms >= 150 && blocks_64x64 < num_sms) {  // m32-below-wave-150-sms
-      rule = 129;
+      rule = 167;
       return 0;
     }
   }
   // lower-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (prefer_64 && blocks_64x64 < num_sms / 2) {  // m32-below-half-wave-hbm
-      rule = 130;
+      rule = 168;
       return 0;
     }
   }
   // rest: all
   if ((arch & 0xfffu) != 0) {
     if (prefer_64 && wide && N * K < 4194304 && blocks_32x64 >= num_sms) {  // m32-small-wide
-      rule = 131;
+      rule = 169;
       return 0;
     }
     if (prefer_64) {  // m64
-      rule = 132;
+      rule = 170;
       return 1;
     }
     if (true) {  // m128
-      rule = 133;
+      rule = 171;
       return 2;
     }
   }
@@ -1371,115 +1737,115 @@ inline int64_t decide_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
   // mt32-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (tile_m == 32 && blocks_32x256 * 4 >= num_sms * 3 && blocks_32x256 <= num_sms) {  // mt32-hbm-one-wide-wave
-      rule = 134;
+      rule = 172;
       return 12;
     }
     if (tile_m == 32) {  // mt32-hbm
-      rule = 135;
+      rule = 173;
       return 10;
     }
   }
   // mt32-over-wave-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (over_wave_32x64 && m32 >= 3 && two_waves_32x128) {  // mt32-over-wave-wide-sm86
-      rule = 136;
+      rule = 174;
       return 5;
     }
   }
   // mt32-over-wave: sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0cu) != 0) {
     if (over_wave_32x64 && m32 >= 3 && two_waves_32x128 && K * 3 <= N) {  // mt32-over-wave-three-times-wide
-      rule = 137;
+      rule = 175;
       return 5;
     }
   }
   // mt32-over-wave-rest: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (over_wave_32x64 && m32 >= 2) {  // mt32-over-wave
-      rule = 138;
+      rule = 176;
       return 4;
     }
     if (over_wave_32x64 && blocks_32x64 < num_sms + num_sms / 5) {  // mt32-just-over-wave
-      rule = 139;
+      rule = 177;
       return 4;
     }
   }
   // mt32-three-waves-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (tile_m == 32 && m32 == 1 && blocks_32x64 > num_sms * 3) {  // mt32-three-waves-sm86
-      rule = 140;
+      rule = 178;
       return 5;
     }
   }
   // mt32-64x32: sm86 sm87 sm89 sm110 unknown
   if ((arch & 0x90eu) != 0) {
     if (tile_m == 32 && blocks_64x32 <= num_sms) {  // mt32-as-64x32
-      rule = 141;
+      rule = 179;
       return 13;
     }
   }
   // mt32-64x32-sm120: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (tile_m == 32 && num_sms < 150 && blocks_64x32 <= num_sms) {  // mt32-as-64x32-below-150-sms
-      rule = 142;
+      rule = 180;
       return 13;
     }
   }
   // mt32-rest: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (tile_m == 32 && blocks_32x128 * 3 >= num_sms * 2) {  // mt32-two-thirds-wave
-      rule = 143;
+      rule = 181;
       return 11;
     }
     if (tile_m == 32) {  // mt32
-      rule = 144;
+      rule = 182;
       return 10;
     }
     if (tile_m == 64 && K * 2 < N && num_sms >= 60 && quarter_to_three_quarters) {  // mt64-quarter-to-three-quarter-wave
-      rule = 145;
+      rule = 183;
       return 10;
     }
   }
   // mt64-sm90: sm90
   if ((arch & 0x10u) != 0) {
     if (tile_m == 64) {  // mt64-sm90
-      rule = 146;
+      rule = 184;
       return 6;
     }
   }
   // mt64-below-wave-tall: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (tile_m == 64 && blocks_64x128 < num_sms && K >= N) {  // mt64-below-wave-tall
-      rule = 147;
+      rule = 185;
       return 14;
     }
   }
   // mt64-rest: sm80 sm86 sm87 sm89 sm100 sm103 sm107 sm110 sm120 sm121 unknown
   if ((arch & 0xfefu) != 0) {
     if (tile_m == 64 && blocks_64x128 < num_sms) {  // mt64-below-wave
-      rule = 148;
+      rule = 186;
       return 6;
     }
     if (tile_m == 64) {  // mt64
-      rule = 149;
+      rule = 187;
       return 7;
     }
   }
   // mt128-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (num_sms <= 72 && blocks_128x128 >= num_sms / 2) {  // mt128-half-wave-up-to-72-sms
-      rule = 150;
+      rule = 188;
       return 9;
     }
   }
   // mt128: all
   if ((arch & 0xfffu) != 0) {
     if (blocks_128x128 >= num_sms) {  // mt128-one-wave
-      rule = 151;
+      rule = 189;
       return 9;
     }
     if (true) {  // mt128-below-wave
-      rule = 152;
+      rule = 190;
       return 8;
     }
   }
@@ -1491,52 +1857,52 @@ inline int64_t decide_repair([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // blackwell-datacenter: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (odd_k) {  // odd-k-sm100
-      rule = 153;
+      rule = 191;
       return 8;
     }
   }
   // hbm: sm80 sm90
   if ((arch & 0x11u) != 0) {
     if (odd_k) {  // odd-k-hbm
-      rule = 154;
+      rule = 192;
       return 6;
     }
   }
   // non-hbm: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (odd_k && tile_nt == 32) {  // odd-k-64x32
-      rule = 155;
+      rule = 193;
       return 6;
     }
     if (odd_k && tile_mt == 32 && tile_nt == 64) {  // odd-k-32x64
-      rule = 156;
+      rule = 194;
       return 4;
     }
     if (odd_k && tile_mt == 32) {  // odd-k-32x128
-      rule = 157;
+      rule = 195;
       return 5;
     }
     if (odd_k) {  // odd-k-64x64
-      rule = 158;
+      rule = 196;
       return 6;
     }
   }
   // unchanged: all
   if ((arch & 0xfffu) != 0) {
     if (true) {  // unchanged
-      rule = 159;
+      rule = 197;
       return tile;
     }
   }
   return -1;
 }
 
-inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t num_sms, int64_t quant_type) {
+inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t layout, int64_t num_sms, int64_t quant_type) {
   [[maybe_unused]] const int64_t blocks_64 = ((N + 63) / 64);
   [[maybe_unused]] const bool measured_sizes = num_sms == 132 && K % 64 == 0 && blocksize != 32 && dtype != 2 /* f32 */ && M <= 4096 && N >= 896 && N <= 128256 && K >= 896 && K <= 28672 && quant_type != 2 /* e2m1 */;
   // measured: sm90
   if ((arch & 0x10u) != 0) {
-    if (measured_sizes) {
+    if (measured_sizes && layout == 0 /* packed */) {
       const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
@@ -1570,67 +1936,165 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
       const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
       const int64_t cost_nf4_d16_k8_c2 = 6466000 + 583 * cost_steps + 14530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12710 * cost_output + 1 * cost_outside_16x16 * cost_steps;
       if (M <= 8 && K <= 1536 && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k3-c1
-        rule = 160;
+        rule = 198;
         return 15;
       }
       if (M <= 8 && K <= 3072 && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k3-c2
-        rule = 161;
+        rule = 199;
         return 16;
       }
       if (M <= 8 && K <= 2048 && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k4-c1
-        rule = 162;
+        rule = 200;
         return 17;
       }
       if (M <= 8 && K <= 4096 && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k4-c2
-        rule = 163;
+        rule = 201;
         return 18;
       }
       if (M <= 8 && K <= 4096 && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k8-c1
-        rule = 164;
+        rule = 202;
         return 19;
       }
       if (M <= 8 && K <= 8192 && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k8-c2
-        rule = 165;
+        rule = 203;
         return 20;
       }
       if (M <= 8 && K <= 14336 && (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k14-c2
-        rule = 166;
+        rule = 204;
         return 21;
       }
       if (M <= 8 && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k14-c4
-        rule = 167;
+        rule = 205;
         return 22;
       }
       if (M <= 16 && K <= 2048 && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k2-c2
-        rule = 168;
+        rule = 206;
         return 23;
       }
       if (M <= 16 && K <= 1536 && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k3-c1
-        rule = 169;
+        rule = 207;
         return 24;
       }
       if (M <= 16 && K <= 3072 && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k3-c2
-        rule = 170;
+        rule = 208;
         return 25;
       }
       if (M <= 16 && K <= 4096 && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k4-c2
-        rule = 171;
+        rule = 209;
         return 26;
       }
       if (M <= 16 && K <= 14336 && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k7-c4
-        rule = 172;
+        rule = 210;
         return 27;
       }
       if (M <= 16 && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k7-c8
-        rule = 173;
+        rule = 211;
         return 28;
       }
       if (M <= 16 && K <= 4096 && (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k8-c1
-        rule = 174;
+        rule = 212;
         return 29;
       }
       if (M <= 16 && K <= 8192) {  // decode-nf4-d16-k8-c2
-        rule = 175;
+        rule = 213;
+        return 30;
+      }
+    }
+    if (measured_sizes) {
+      const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_rounds_8x16_66 = cost_last_8x16 / 66;
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
+      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
+      const int64_t cost_rounds_8x16_33 = cost_last_8x16 / 33;
+      const int64_t cost_tiles_16x16 = ((M + 15) / 16) * ((N + 15) / 16);
+      const int64_t cost_last_16x16 = cost_tiles_16x16 + -1;
+      const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
+      const int64_t cost_rounds_16x16_66 = cost_last_16x16 / 66;
+      const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
+      const int64_t cost_rounds_16x16_16 = cost_last_16x16 / 16;
+      const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
+      const int64_t cost_nf4_prepacked_d8_k3_c1 = 2923000 + 4017 * cost_tiles_8x16 + 10930 * cost_input + 2112 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k3_c2 = 3471000 + 4158 * cost_tiles_8x16 + 103300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k4_c1 = 3168000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k4_c2 = 3468000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k8_c1 = 4439000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29210 * cost_input + 3102 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k8_c2 = 5839000 + 4157 * cost_tiles_8x16 + 545600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k14_c2 = 4839000 + 5158 * cost_steps + 19760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11980 * cost_input + 20600 * cost_output + 1 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_prepacked_d8_k14_c4 = 6977000 + 44200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50740 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k2_c2 = 3312000 + 7192 * cost_tiles_16x16 + 504 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k3_c1 = 3483000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185800 * cost_rounds_16x16_132 + 26550 * cost_input + 1430 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k3_c2 = 3623000 + 8275 * cost_tiles_16x16 + 20710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k4_c2 = 4810000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k7_c4 = 6476000 + 27210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k7_c8 = 6751000 + 49180 * cost_tiles_16x16 + 116100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47670 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k8_c1 = 4196000 + 21030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27380 * cost_input + 2061 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k8_c2 = 6466000 + 583 * cost_steps + 14530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12710 * cost_output + 1 * cost_outside_16x16 * cost_steps;
+      if (M <= 8 && K <= 1536 && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k3-c1
+        rule = 214;
+        return 15;
+      }
+      if (M <= 8 && K <= 3072 && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k3-c2
+        rule = 215;
+        return 16;
+      }
+      if (M <= 8 && K <= 2048 && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k4-c1
+        rule = 216;
+        return 17;
+      }
+      if (M <= 8 && K <= 4096 && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k4-c2
+        rule = 217;
+        return 18;
+      }
+      if (M <= 8 && K <= 4096 && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k8-c1
+        rule = 218;
+        return 19;
+      }
+      if (M <= 8 && K <= 8192 && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k8-c2
+        rule = 219;
+        return 20;
+      }
+      if (M <= 8 && K <= 14336 && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k14-c2
+        rule = 220;
+        return 21;
+      }
+      if (M <= 8 && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k14-c4
+        rule = 221;
+        return 22;
+      }
+      if (M <= 16 && K <= 2048 && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k2-c2
+        rule = 222;
+        return 23;
+      }
+      if (M <= 16 && K <= 1536 && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k3-c1
+        rule = 223;
+        return 24;
+      }
+      if (M <= 16 && K <= 3072 && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k3-c2
+        rule = 224;
+        return 25;
+      }
+      if (M <= 16 && K <= 4096 && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k4-c2
+        rule = 225;
+        return 26;
+      }
+      if (M <= 16 && K <= 14336 && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k7-c4
+        rule = 226;
+        return 27;
+      }
+      if (M <= 16 && (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k7-c8
+        rule = 227;
+        return 28;
+      }
+      if (M <= 16 && K <= 4096 && (cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k8-c1
+        rule = 228;
+        return 29;
+      }
+      if (M <= 16 && K <= 8192) {  // decode-nf4-prepacked-d16-k8-c2
+        rule = 229;
         return 30;
       }
     }
@@ -1638,74 +2102,74 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
   // decode: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 8 && K <= 1536) {  // decode-8-k1536
-      rule = 176;
+      rule = 230;
       return 15;
     }
     if (M <= 8 && K <= 2048) {  // decode-8-k2048
-      rule = 177;
+      rule = 231;
       return 17;
     }
     if (M <= 8 && K <= 3072) {  // decode-8-k3072
-      rule = 178;
+      rule = 232;
       return 16;
     }
     if (M <= 8 && K <= 4096 && blocks_64 >= num_sms) {  // decode-8-k4096-one-wave
-      rule = 179;
+      rule = 233;
       return 19;
     }
     if (M <= 8 && K <= 4096) {  // decode-8-k4096
-      rule = 180;
+      rule = 234;
       return 18;
     }
     if (M <= 8 && K <= 8192) {  // decode-8-k8192
-      rule = 181;
+      rule = 235;
       return 20;
     }
     if (M <= 8 && K <= 14336) {  // decode-8-k14336
-      rule = 182;
+      rule = 236;
       return 21;
     }
     if (M <= 8) {  // decode-8-long-k
-      rule = 183;
+      rule = 237;
       return 22;
     }
     if (M <= 16 && K <= 1536) {  // decode-16-k1536
-      rule = 184;
+      rule = 238;
       return 24;
     }
     if (M <= 16 && K <= 2048) {  // decode-16-k2048
-      rule = 185;
+      rule = 239;
       return 23;
     }
     if (M <= 16 && K <= 3072) {  // decode-16-k3072
-      rule = 186;
+      rule = 240;
       return 25;
     }
     if (M <= 16 && K <= 4096 && blocks_64 >= num_sms) {  // decode-16-k4096-one-wave
-      rule = 187;
+      rule = 241;
       return 29;
     }
     if (M <= 16 && K <= 4096) {  // decode-16-k4096
-      rule = 188;
+      rule = 242;
       return 26;
     }
     if (M <= 16 && K <= 8192) {  // decode-16-k8192
-      rule = 189;
+      rule = 243;
       return 30;
     }
     if (M <= 16 && K <= 14336) {  // decode-16-k14336
-      rule = 190;
+      rule = 244;
       return 27;
     }
     if (true) {  // decode-16-long-k
-      rule = 191;
+      rule = 245;
       return 28;
     }
   }
   return -1;
 }
 
-inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t num_sms) {
+inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t layout, int64_t num_sms) {
   [[maybe_unused]] const int64_t blocks_128 = ((N + 127) / 128);
   [[maybe_unused]] const int64_t blocks_192 = ((N + 191) / 192);
   [[maybe_unused]] const int64_t blocks_256 = ((N + 255) / 256);
@@ -1717,7 +2181,7 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
   [[maybe_unused]] const bool quarter_wave = blocks_128 * 16 <= num_sms * 3;
   // measured: sm90
   if ((arch & 0x10u) != 0) {
-    if (measured_sizes) {
+    if (measured_sizes && layout == 0 /* packed */) {
       const int64_t cost_steps = ((K + 63) / 64);
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
@@ -1822,83 +2286,268 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 / 120;
       const int64_t cost_nf4_w128x192_128_s4 = 6677000 + 112200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2085000 * cost_rounds_128x192_120 + 132000 * cost_rounds_128x192_120 * cost_steps + 264200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input;
       if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w192x128-64-s2
-        rule = 192;
+        rule = 246;
         return 31;
       }
       if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w256x128-64-s2
-        rule = 193;
+        rule = 247;
         return 32;
       }
       if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x64-128-s4
-        rule = 194;
+        rule = 248;
         return 33;
       }
       if (cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128
-        rule = 195;
+        rule = 249;
         return 34;
       }
       if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128-s2
-        rule = 196;
+        rule = 250;
         return 35;
       }
       if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128-s3
-        rule = 197;
+        rule = 251;
         return 36;
       }
       if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x256-128-s2
-        rule = 198;
+        rule = 252;
         return 37;
       }
       if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x256-128-s5
-        rule = 199;
+        rule = 253;
         return 38;
       }
       if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x64-128-s4
-        rule = 200;
+        rule = 254;
         return 39;
       }
       if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x128-128-s2
-        rule = 201;
+        rule = 255;
         return 40;
       }
       if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x128-128-s3
-        rule = 202;
+        rule = 256;
         return 41;
       }
       if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x192-128-s2
-        rule = 203;
+        rule = 257;
         return 42;
       }
       if (cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x192-128-s4
-        rule = 204;
+        rule = 258;
         return 43;
       }
       if (cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x256-128
-        rule = 205;
+        rule = 259;
         return 44;
       }
       if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128
-        rule = 206;
+        rule = 260;
         return 45;
       }
       if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128-s2
-        rule = 207;
+        rule = 261;
         return 46;
       }
       if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128-s3
-        rule = 208;
+        rule = 262;
         return 47;
       }
       if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128-s4
-        rule = 209;
+        rule = 263;
         return 48;
       }
       if (cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x192-128-s2
-        rule = 210;
+        rule = 264;
         return 49;
       }
       if (true) {  // wgmma-nf4-w128x192-128-s4
-        rule = 211;
+        rule = 265;
+        return 50;
+      }
+    }
+    if (measured_sizes) {
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
+      const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
+      const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
+      const int64_t cost_late_192x128_132_66 = cost_last_192x128 + 66;
+      const int64_t cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 / 132;
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
+      const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
+      const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
+      const int64_t cost_late_256x128_132_66 = cost_last_256x128 + 66;
+      const int64_t cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 / 132;
+      const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
+      const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_244 = cost_last_32x64 / 244;
+      const int64_t cost_late_32x64_244_61 = cost_last_32x64 + 183;
+      const int64_t cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 / 244;
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
+      const int64_t cost_last_32x128 = cost_tiles_32x128 + -1;
+      const int64_t cost_rounds_32x128_132 = cost_last_32x128 / 132;
+      const int64_t cost_late_32x128_132_66 = cost_last_32x128 + 66;
+      const int64_t cost_late_32x128_132_66_wholes = cost_late_32x128_132_66 / 132;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_rounds_32x128_117 = cost_last_32x128 / 117;
+      const int64_t cost_late_32x128_117_39 = cost_last_32x128 + 78;
+      const int64_t cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 / 117;
+      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
+      const int64_t cost_tiles_32x256 = ((M + 31) / 32) * ((N + 255) / 256);
+      const int64_t cost_last_32x256 = cost_tiles_32x256 + -1;
+      const int64_t cost_rounds_32x256_132 = cost_last_32x256 / 132;
+      const int64_t cost_late_32x256_132_66 = cost_last_32x256 + 66;
+      const int64_t cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 / 132;
+      const int64_t cost_rounds_32x256_110 = cost_last_32x256 / 110;
+      const int64_t cost_late_32x256_110_22 = cost_last_32x256 + 88;
+      const int64_t cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 / 110;
+      const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
+      const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
+      const int64_t cost_rounds_64x64_252 = cost_last_64x64 / 252;
+      const int64_t cost_late_64x64_252_63 = cost_last_64x64 + 189;
+      const int64_t cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 / 252;
+      const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
+      const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
+      const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
+      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
+      const int64_t cost_rounds_64x128_117 = cost_last_64x128 / 117;
+      const int64_t cost_late_64x128_117_39 = cost_last_64x128 + 78;
+      const int64_t cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 / 117;
+      const int64_t cost_tiles_64x192 = ((M + 63) / 64) * ((N + 191) / 192);
+      const int64_t cost_last_64x192 = cost_tiles_64x192 + -1;
+      const int64_t cost_rounds_64x192_132 = cost_last_64x192 / 132;
+      const int64_t cost_late_64x192_132_66 = cost_last_64x192 + 66;
+      const int64_t cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 / 132;
+      const int64_t cost_outside_64x192 = M * 63 % 64 * ((N + 191) / 192);
+      const int64_t cost_rounds_64x192_120 = cost_last_64x192 / 120;
+      const int64_t cost_late_64x192_120_30 = cost_last_64x192 + 90;
+      const int64_t cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 / 120;
+      const int64_t cost_tiles_64x256 = ((M + 63) / 64) * ((N + 255) / 256);
+      const int64_t cost_last_64x256 = cost_tiles_64x256 + -1;
+      const int64_t cost_rounds_64x256_132 = cost_last_64x256 / 132;
+      const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
+      const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
+      const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
+      const int64_t cost_shares_128x128_66 = cost_last_128x128 / 66;
+      const int64_t cost_rounds_128x128_117 = cost_last_128x128 / 117;
+      const int64_t cost_late_128x128_117_39 = cost_last_128x128 + 78;
+      const int64_t cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 / 117;
+      const int64_t cost_shares_128x128_39 = cost_last_128x128 / 39;
+      const int64_t cost_rounds_128x128_120 = cost_last_128x128 / 120;
+      const int64_t cost_late_128x128_120_30 = cost_last_128x128 + 90;
+      const int64_t cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 / 120;
+      const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
+      const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
+      const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
+      const int64_t cost_late_128x192_132_66 = cost_last_128x192 + 66;
+      const int64_t cost_late_128x192_132_66_wholes = cost_late_128x192_132_66 / 132;
+      const int64_t cost_rounds_128x192_120 = cost_last_128x192 / 120;
+      const int64_t cost_late_128x192_120_30 = cost_last_128x192 + 90;
+      const int64_t cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 / 120;
+      const int64_t cost_nf4_prepacked_w192x128_64_s2 = 6553000 + 182000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2136000 * cost_rounds_192x128_132 + 230800 * cost_rounds_192x128_132 * cost_steps + 151900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input;
+      const int64_t cost_nf4_prepacked_w256x128_64_s2 = 7554000 + 271800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2471000 * cost_rounds_256x128_132 + 337900 * cost_rounds_256x128_132 * cost_steps + 223500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input;
+      const int64_t cost_nf4_prepacked_w32x64_128_s4 = 3647000 + 29160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464900 * cost_rounds_32x64_244 + 23550 * cost_rounds_32x64_244 * cost_steps + 70830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_nf4_prepacked_w32x128_128 = 2400000 + 202300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight;
+      const int64_t cost_nf4_prepacked_w32x128_128_s2 = 3460000 + 85670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525100 * cost_rounds_32x128_132 + 93070 * cost_rounds_32x128_132 * cost_steps + 59920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output;
+      const int64_t cost_nf4_prepacked_w32x128_128_s3 = 3427000 + 59260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710600 * cost_rounds_32x128_117 + 57020 * cost_rounds_32x128_117 * cost_steps + 69640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps;
+      const int64_t cost_nf4_prepacked_w32x256_128_s2 = 4156000 + 149300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753000 * cost_rounds_32x256_132 + 147700 * cost_rounds_32x256_132 * cost_steps + 108100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output;
+      const int64_t cost_nf4_prepacked_w32x256_128_s5 = 4731000 + 60390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816200 * cost_rounds_32x256_110 + 71360 * cost_rounds_32x256_110 * cost_steps + 187100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output;
+      const int64_t cost_nf4_prepacked_w64x64_128_s4 = 3817000 + 43990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84460 * cost_rounds_64x64_252 * cost_steps + 107100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_nf4_prepacked_w64x128_128_s2 = 3933000 + 112500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1017000 * cost_rounds_64x128_132 + 113700 * cost_rounds_64x128_132 * cost_steps + 86700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_nf4_prepacked_w64x128_128_s3 = 4170000 + 75320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1359000 * cost_rounds_64x128_117 + 81570 * cost_rounds_64x128_117 * cost_steps + 104500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_nf4_prepacked_w64x192_128_s2 = 4445000 + 146300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1092000 * cost_rounds_64x192_132 + 156600 * cost_rounds_64x192_132 * cost_steps + 116500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps;
+      const int64_t cost_nf4_prepacked_w64x192_128_s4 = 4728000 + 73950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1724000 * cost_rounds_64x192_120 + 77960 * cost_rounds_64x192_120 * cost_steps + 166500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input;
+      const int64_t cost_nf4_prepacked_w64x256_128 = 2757000 + 438600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output;
+      const int64_t cost_nf4_prepacked_w128x128_128 = 2873000 + 327000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output;
+      const int64_t cost_nf4_prepacked_w128x128_128_s2 = 4908000 + 147500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1587000 * cost_rounds_128x128_132 + 34490 * cost_rounds_128x128_132 * cost_steps + 129900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output;
+      const int64_t cost_nf4_prepacked_w128x128_128_s3 = 5713000 + 97510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1802000 * cost_rounds_128x128_117 + 115100 * cost_rounds_128x128_117 * cost_steps + 145600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input;
+      const int64_t cost_nf4_prepacked_w128x128_128_s4 = 5167000 + 77070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1694000 * cost_rounds_128x128_120 + 89040 * cost_rounds_128x128_120 * cost_steps + 174900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input;
+      const int64_t cost_nf4_prepacked_w128x192_128_s2 = 5508000 + 212300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1833000 * cost_rounds_128x192_132 + 245600 * cost_rounds_128x192_132 * cost_steps + 177600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input;
+      const int64_t cost_nf4_prepacked_w128x192_128_s4 = 6677000 + 112200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2085000 * cost_rounds_128x192_120 + 132000 * cost_rounds_128x192_120 * cost_steps + 264200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input;
+      if (cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w192x128-64-s2
+        rule = 266;
+        return 31;
+      }
+      if (cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w256x128-64-s2
+        rule = 267;
+        return 32;
+      }
+      if (cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x64-128-s4
+        rule = 268;
+        return 33;
+      }
+      if (cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x128-128
+        rule = 269;
+        return 34;
+      }
+      if (cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x128-128-s2
+        rule = 270;
+        return 35;
+      }
+      if (cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x128-128-s3
+        rule = 271;
+        return 36;
+      }
+      if (cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x256-128-s2
+        rule = 272;
+        return 37;
+      }
+      if (cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x256-128-s5
+        rule = 273;
+        return 38;
+      }
+      if (cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x64-128-s4
+        rule = 274;
+        return 39;
+      }
+      if (cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x128-128-s2
+        rule = 275;
+        return 40;
+      }
+      if (cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x128-128-s3
+        rule = 276;
+        return 41;
+      }
+      if (cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x192-128-s2
+        rule = 277;
+        return 42;
+      }
+      if (cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x192-128-s4
+        rule = 278;
+        return 43;
+      }
+      if (cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x256-128
+        rule = 279;
+        return 44;
+      }
+      if (cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128
+        rule = 280;
+        return 45;
+      }
+      if (cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128-s2
+        rule = 281;
+        return 46;
+      }
+      if (cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128-s3
+        rule = 282;
+        return 47;
+      }
+      if (cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128-s4
+        rule = 283;
+        return 48;
+      }
+      if (cost_nf4_prepacked_w128x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x192-128-s2
+        rule = 284;
+        return 49;
+      }
+      if (true) {  // wgmma-nf4-prepacked-w128x192-128-s4
+        rule = 285;
         return 50;
       }
     }
@@ -1906,143 +2555,143 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
   // wgmma: sm90
   if ((arch & 0x10u) != 0) {
     if (M > 4096) {  // wgmma-beyond-4096-rows
-      rule = 212;
+      rule = 286;
       return 32;
     }
     if (M <= 32 && quarter_wave) {  // wgmma-32-few-blocks
-      rule = 213;
+      rule = 287;
       return 33;
     }
     if (M <= 32 && blocks_128 * 4 <= num_sms) {  // wgmma-32-three-parts
-      rule = 214;
+      rule = 288;
       return 36;
     }
     if (M <= 32 && blocks_256 * 6 <= num_sms) {  // wgmma-32-five-parts
-      rule = 215;
+      rule = 289;
       return 38;
     }
     if (M <= 32 && blocks_128 * 2 <= num_sms) {  // wgmma-32-two-parts
-      rule = 216;
+      rule = 290;
       return 35;
     }
     if (M <= 32 && blocks_128 <= num_sms) {  // wgmma-32-one-wave
-      rule = 217;
+      rule = 291;
       return 34;
     }
     if (M <= 32) {  // wgmma-32-rest
-      rule = 218;
+      rule = 292;
       return 37;
     }
     if (M <= 64 && quarter_wave) {  // wgmma-64-few-blocks
-      rule = 219;
+      rule = 293;
       return 39;
     }
     if (M <= 64 && blocks_128 * 4 <= num_sms) {  // wgmma-64-three-parts
-      rule = 220;
+      rule = 294;
       return 41;
     }
     if (M <= 64 && blocks_192 * 80 <= num_sms * 17) {  // wgmma-64-four-parts
-      rule = 221;
+      rule = 295;
       return 43;
     }
     if (M <= 64 && blocks_128 * 2 <= num_sms) {  // wgmma-64-two-parts
-      rule = 222;
+      rule = 296;
       return 40;
     }
     if (M <= 64 && blocks_192 * 2 <= num_sms) {  // wgmma-64-two-wide-parts
-      rule = 223;
+      rule = 297;
       return 42;
     }
     if (M <= 64 && blocks_128 <= num_sms) {  // wgmma-64-one-wave
-      rule = 224;
+      rule = 298;
       return 40;
     }
     if (M <= 64) {  // wgmma-64-rest
-      rule = 225;
+      rule = 299;
       return 44;
     }
     if (M <= 128 && blocks_128 * 8 <= num_sms) {  // wgmma-128-fewest-blocks
-      rule = 226;
+      rule = 300;
       return 41;
     }
     if (M <= 128 && quarter_wave) {  // wgmma-128-few-blocks
-      rule = 227;
+      rule = 301;
       return 48;
     }
     if (M <= 128 && blocks_128 * 4 <= num_sms) {  // wgmma-128-three-parts
-      rule = 228;
+      rule = 302;
       return 47;
     }
     if (M <= 128 && blocks_192 * 80 <= num_sms * 17) {  // wgmma-128-four-wide-parts
-      rule = 229;
+      rule = 303;
       return 50;
     }
     if (M <= 128 && blocks_128 * 2 <= num_sms) {  // wgmma-128-two-parts
-      rule = 230;
+      rule = 304;
       return 46;
     }
     if (M <= 128 && blocks_192 * 2 <= num_sms && blocks_192 * 8 >= num_sms * 3) {  // wgmma-128-two-wide-parts
-      rule = 231;
+      rule = 305;
       return 49;
     }
     if (M <= 128 && blocks_128 <= num_sms) {  // wgmma-128-one-wave
-      rule = 232;
+      rule = 306;
       return 45;
     }
     if (M <= 128) {  // wgmma-128-rest
-      rule = 233;
+      rule = 307;
       return 49;
     }
     if (M <= 256 && tiles_128 * 4 <= num_sms) {  // wgmma-256-few-blocks
-      rule = 234;
+      rule = 308;
       return 40;
     }
     if (tiles_128 * 2 <= num_sms) {  // wgmma-half-wave
-      rule = 235;
+      rule = 309;
       return 46;
     }
     if (tiles_128x192 * 2 <= num_sms) {  // wgmma-half-wave-192
-      rule = 236;
+      rule = 310;
       return 49;
     }
     if (M >= 257 && tiles_192 * 4 < tiles_256 * 5 && tiles_192 * 2 > num_sms && tiles_128 <= num_sms) {  // wgmma-less-empty-one-wave
-      rule = 237;
+      rule = 311;
       return 45;
     }
     if (M >= 129 && tiles_192 * 4 < tiles_256 * 5) {  // wgmma-less-empty
-      rule = 238;
+      rule = 312;
       return 31;
     }
     if (M <= 256 && tiles_256 * 2 <= num_sms) {  // wgmma-256-half-wave
-      rule = 239;
+      rule = 313;
       return 32;
     }
     if (M >= 257 && tiles_128 <= num_sms && K <= 8192) {  // wgmma-one-wave-128
-      rule = 240;
+      rule = 314;
       return 45;
     }
     if (M >= 257 && tiles_256 * 2 <= num_sms) {  // wgmma-two-parts
-      rule = 241;
+      rule = 315;
       return 32;
     }
     if (M >= 257 && tiles_192 <= num_sms) {  // wgmma-one-wave-192
-      rule = 242;
+      rule = 316;
       return 31;
     }
     if (tiles_128x192 <= num_sms) {  // wgmma-one-wave-128x192
-      rule = 243;
+      rule = 317;
       return 49;
     }
     if (M >= 257 && M <= 1024 && K <= 2048 && tiles_256 > num_sms) {  // wgmma-short-k
-      rule = 244;
+      rule = 318;
       return 49;
     }
     if (M >= 257 && tiles_192 <= num_sms * 2 && tiles_256 > num_sms) {  // wgmma-two-waves-192
-      rule = 245;
+      rule = 319;
       return 31;
     }
     if (true) {  // wgmma-rest
-      rule = 246;
+      rule = 320;
       return 32;
     }
   }
@@ -2059,12 +2708,12 @@ inline Decision select(Arch arch_value, const Problem& problem) {
   for (int i = 0; i < kLayerCount; ++i) decision.values[i] = decision.rules[i] = -1;
   [[maybe_unused]] int64_t path = -1;
   {
-    path = decide_path(arch, decision.rules[0], problem.K, problem.M, problem.N, problem.blocksize, static_cast<int64_t>(problem.dtype), problem.num_sms);
+    path = decide_path(arch, decision.rules[0], problem.K, problem.M, problem.N, problem.blocksize, static_cast<int64_t>(problem.dtype), static_cast<int64_t>(problem.layout), problem.num_sms);
     decision.values[0] = static_cast<int16_t>(path);
   }
   [[maybe_unused]] int64_t engine = -1;
   if (path == 0 /* custom */) {
-    engine = decide_engine(arch, decision.rules[1], problem.K, problem.M, problem.N, problem.blocksize, static_cast<int64_t>(problem.dtype), problem.num_sms, static_cast<int64_t>(problem.quant_type));
+    engine = decide_engine(arch, decision.rules[1], problem.K, problem.M, problem.N, problem.blocksize, static_cast<int64_t>(problem.dtype), static_cast<int64_t>(problem.layout), problem.num_sms, static_cast<int64_t>(problem.quant_type));
     decision.values[1] = static_cast<int16_t>(engine);
   }
   [[maybe_unused]] int64_t simt_tile = -1;
@@ -2090,12 +2739,12 @@ inline Decision select(Arch arch_value, const Problem& problem) {
   }
   [[maybe_unused]] int64_t decode_tile = -1;
   if (path == 0 /* custom */ && engine == 2 /* decode */) {
-    decode_tile = decide_decode_tile(arch, decision.rules[6], problem.K, problem.M, problem.N, problem.blocksize, static_cast<int64_t>(problem.dtype), problem.num_sms, static_cast<int64_t>(problem.quant_type));
+    decode_tile = decide_decode_tile(arch, decision.rules[6], problem.K, problem.M, problem.N, problem.blocksize, static_cast<int64_t>(problem.dtype), static_cast<int64_t>(problem.layout), problem.num_sms, static_cast<int64_t>(problem.quant_type));
     decision.values[6] = static_cast<int16_t>(decode_tile);
   }
   [[maybe_unused]] int64_t wgmma_tile = -1;
   if (path == 0 /* custom */ && engine == 3 /* wgmma */) {
-    wgmma_tile = decide_wgmma_tile(arch, decision.rules[7], problem.K, problem.M, problem.N, problem.blocksize, static_cast<int64_t>(problem.dtype), problem.num_sms);
+    wgmma_tile = decide_wgmma_tile(arch, decision.rules[7], problem.K, problem.M, problem.N, problem.blocksize, static_cast<int64_t>(problem.dtype), static_cast<int64_t>(problem.layout), problem.num_sms);
     decision.values[7] = static_cast<int16_t>(wgmma_tile);
   }
   if (decision.values[0] == 0) decision.path = Path::kCustom;
@@ -2163,37 +2812,38 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
   [[maybe_unused]] const int64_t blocksize = problem.blocksize;
   [[maybe_unused]] const int64_t dtype = static_cast<int64_t>(problem.dtype);
   [[maybe_unused]] const int64_t quant_type = static_cast<int64_t>(problem.quant_type);
+  [[maybe_unused]] const int64_t layout = static_cast<int64_t>(problem.layout);
   switch (tile) {
     case Tile::kSimt_1:
-      return true;
+      return layout == 0 /* packed */;
     case Tile::kSimt_2:
-      return true;
+      return layout == 0 /* packed */;
     case Tile::kSimt_4:
-      return true;
+      return layout == 0 /* packed */;
     case Tile::kSimt_8:
-      return true;
+      return layout == 0 /* packed */;
     case Tile::k32x64_64:
-      return K % 64 == 0 && K % 32 == 0;
+      return K % 64 == 0 && K % 32 == 0 && layout == 0 /* packed */;
     case Tile::k32x128_64:
-      return K % 64 == 0 && K % 32 == 0;
+      return K % 64 == 0 && K % 32 == 0 && layout == 0 /* packed */;
     case Tile::k64x64_64:
-      return K % 64 == 0 && K % 32 == 0;
+      return K % 64 == 0 && K % 32 == 0 && layout == 0 /* packed */;
     case Tile::k64x128_64:
-      return K % 64 == 0 && K % 32 == 0;
+      return K % 64 == 0 && K % 32 == 0 && layout == 0 /* packed */;
     case Tile::k128x64_64:
-      return K % 64 == 0 && K % 32 == 0;
+      return K % 64 == 0 && K % 32 == 0 && layout == 0 /* packed */;
     case Tile::k128x128_64:
-      return K % 64 == 0 && K % 32 == 0;
+      return K % 64 == 0 && K % 32 == 0 && layout == 0 /* packed */;
     case Tile::k32x64_128:
-      return K % 128 == 0 && K % 32 == 0;
+      return K % 128 == 0 && K % 32 == 0 && layout == 0 /* packed */;
     case Tile::k32x128_128:
-      return K % 128 == 0 && K % 32 == 0;
+      return K % 128 == 0 && K % 32 == 0 && layout == 0 /* packed */;
     case Tile::k32x256_128:
-      return K % 128 == 0 && K % 32 == 0;
+      return K % 128 == 0 && K % 32 == 0 && layout == 0 /* packed */;
     case Tile::k64x32_128:
-      return K % 128 == 0 && K % 32 == 0;
+      return K % 128 == 0 && K % 32 == 0 && layout == 0 /* packed */;
     case Tile::k64x64_128:
-      return K % 128 == 0 && K % 32 == 0;
+      return K % 128 == 0 && K % 32 == 0 && layout == 0 /* packed */;
     case Tile::kD8_k3_c1:
       return K % 64 == 0 && M <= 8 && K <= 1536;
     case Tile::kD8_k3_c2:
