@@ -171,6 +171,8 @@ def test_bad_problems_are_errors() -> None:
 
     good = run("16", "4096", "4096", "--arch", "sm121", "--dtype", "float16", "--set", "quant_type=e2m1")
     assert good.returncode == 0 and "dtype=f16" in good.stdout and "quant_type=e2m1" in good.stdout
+    prepacked = run("16", "4096", "4096", "--arch", "sm90", "--input", "layout=prepacked")
+    assert "layout=prepacked" in prepacked.stdout and "rule engine-nf4-prepacked-" in prepacked.stdout
     for words, message in (
         (("16", "4096", "4096", "--arch", "sm12"), "there is no arch 'sm12'"),
         (("0", "4096", "4096", "--arch", "sm121"), "M is 0"),

@@ -18,7 +18,7 @@ class FakeLibrary:
 
     def __init__(self) -> None:
         self.forced = _library.FORCE_NOTHING
-        self.record = (0,) * 11
+        self.record = (0,) * 12
 
     def tilewright_tile_count(self) -> int:
         return 3
@@ -54,22 +54,22 @@ def native() -> _library.Native:
 MISSING = _library.Native(None, None, "this install has no native library")
 
 
-PLAIN = {"forced": False, "tuned": False, "family": "gemm_4bit"}
+PLAIN = {"forced": False, "tuned": False, "family": "gemm_4bit", "layout": "packed"}
 RECORDS = [
     (
-        (7, 5, 40, 128, 1, 1, 1, 2, 0, 1, 0),
+        (7, 5, 40, 128, 1, 1, 1, 2, 0, 1, 0, 1),
         (7, 5, 40, 128, torch.bfloat16, "cuda:1", "sm90", "custom", "64x64-64"),
-        PLAIN,
+        PLAIN | {"layout": "prepacked"},
     ),
     (
-        (1, 1, 2, 3, 0, 0, 0, -1, 1, 0, 0),
+        (1, 1, 2, 3, 0, 0, 0, -1, 1, 0, 0, 0),
         (1, 1, 2, 3, torch.float16, "cuda:0", "sm80", "fallback", None),
         PLAIN | {"forced": True},
     ),
     (
-        (2, 9, 2, 3, 0, 0, 1, 1, 2, 2, 2),
+        (2, 9, 2, 3, 0, 0, 1, 1, 2, 2, 2, 0),
         (2, 9, 2, 3, torch.float32, "cuda:0", "sm80", "custom", "f2-1"),
-        PLAIN | {"tuned": True, "family": "gemm_nvfp4"},
+        PLAIN | {"tuned": True, "family": "gemm_nvfp4", "layout": None},
     ),
 ]
 

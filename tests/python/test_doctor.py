@@ -183,6 +183,22 @@ def test_bench_names_an_option_of_another_family() -> None:
         _bench.subject("gemm_4bit", "float16", None, "row")
     with pytest.raises(_bench.RefusedError, match="--quant-type nf4; it is an option of --family gemm_4bit"):
         _bench.subject("gemm_nvfp4", "float16", "nf4", None)
+    with pytest.raises(_bench.RefusedError, match="--layout prepacked; it is an option of --family gemm_4bit"):
+        _bench.subject("gemm_fp8", "float16", None, None, "prepacked")
+
+
+def test_bench_multiplies_by_weights_of_the_layout_that_is_named() -> None:
+    found = _bench.subject("gemm_4bit", "bfloat16", None, None, "prepacked")
+    assert str(found) == "gemm_4bit, bfloat16 x nf4, prepacked"
+    contest = found.contest(32, 64, torch.device("cpu"), 1.0)
+    assert isinstance(contest, _peers_4bit.Weights4bit)
+    assert [codes.dim() for codes, _ in contest.ours] == [3] * len(contest.packed)
+    call, exact = contest.make("tilewright", torch.randn(2, 64, dtype=torch.bfloat16))
+    assert float((call(0).float() - exact).norm() / exact.norm()) < 0.01
+    last = tilewright.last_decision("cpu")
+    assert last is not None and last.layout == "prepacked"
+    with pytest.raises(_bench.RefusedError, match="--layout prepacked; 40x64, where N is a multiple of 16"):
+        found.contest(40, 64, torch.device("cpu"), 1.0)
 
 
 @pytest.mark.parametrize(("shapes", "rows"), [(["4096"], "1"), (["4096xa"], "1"), (["64x64"], "0"), (["64x65"], "1")])

@@ -107,3 +107,17 @@ def test_convert_and_checkpoint_of_prepacked_layers() -> None:
     assert torch.equal(model(x), plain(x))
     saved, wanted = (tilewright.checkpoint.to_bitsandbytes(m[0]) for m in (model, plain))
     assert all(torch.equal(saved[name], value) for name, value in wanted.items())
+
+
+def test_explain_and_the_last_decision_know_the_layout(weight: torch.Tensor) -> None:
+    packed, state = tilewright.quantize_4bit(weight)
+    for codes, layout in ((packed, "packed"), (tilewright.prepack(packed, *state.shape), "prepacked")):
+        tilewright.gemm_4bit(torch.randn(3, 192), codes, state)
+        found = tilewright.last_decision("cpu")
+        assert found is not None and found.layout == layout
+        reasons = tilewright.explain(3, 4096, 4096, arch="sm90", layout=layout)
+        assert f"layout={layout}" in str(reasons) and reasons.tile is not None
+    assert tilewright.explain(3, 4096, 4096, arch="sm80").tile is not None
+    assert tilewright.explain(3, 4096, 4096, arch="sm80", layout="prepacked").tile is None
+    with pytest.raises(ValueError, match="layout is 'plain'; allowed: packed, prepacked"):
+        tilewright.explain(3, 4096, 4096, arch="sm90", layout="plain")
