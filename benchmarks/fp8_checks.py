@@ -76,7 +76,7 @@ def check(h: Harness, names: list[str]) -> int:
     failures = cases = 0
     for name in names:
         dtypes = [torch.bfloat16]
-        if name in list(h.names)[:5]:
+        if name in list(h.names)[:7]:
             dtypes = [torch.bfloat16, torch.float16, torch.float32]
         for refusal in refusals(h, name):
             failures += 1

@@ -14,7 +14,7 @@ MMA_FIXED_REGISTERS = 48
 DECODE_FIXED_REGISTERS = 40
 SMEM_PER_SM = 228 * KIB
 """Shared memory of a Hopper multiprocessor; every block takes one KiB for itself."""
-WGMMA_WIDTHS = (16, 32, 48, 64, 96, 128, 160, 192, 224, 256)
+WGMMA_WIDTHS = (16, 32, 48, 64, 96, 112, 128, 160, 192, 224, 256)
 """N of the wgmma instructions that the wgmma engine takes."""
 BULK_WIDTHS = (8, 16, 32, 48, 64)
 """N of those that the decode engine takes."""
@@ -47,8 +47,12 @@ def _wgmma_smem(tile: WgmmaFp8Tile) -> int:
     Output has two buffers a warpgroup, or one where two do not fit.
     """
     ring = tile.stages * (tile.mt + tile.nt) * 128
-    share = -(-tile.mt // 8 // tile.split_k)
-    exchange = (tile.split_k - 1) * share * (tile.nt // 64) * 2 * KIB
+    rows, width = _wgmma_sides(tile)
+    # Of a split tile a block stores a share of the rows (swapped), else all rows of one of its warpgroups.
+    groups, share = (
+        (rows // 64, -(-width // 8 // tile.split_k)) if tile.swap else (rows // 64 // tile.split_k, width // 8)
+    )
+    exchange = (tile.split_k - 1) * share * groups * 2 * KIB
     scales = tile.stages * (tile.mt + 4) * 4 if tile.promote else 0
     barriers = 16 * tile.stages + (8 if tile.split_k > 1 else 0)
     other = ring + exchange + scales + barriers + 1 * KIB
@@ -63,8 +67,10 @@ def _wgmma_contradictions(tile: WgmmaFp8Tile) -> Iterator[str]:
         yield "cluster_m and cluster_n are both 2; a tile of one operand is shared by two blocks at most"
     if tile.mt // tile.cluster_n % 8 or tile.nt // tile.cluster_m % 8:
         yield "mt over cluster_n and nt over cluster_m leave parts that are no multiples of 8"
-    if tile.split_k > 1 and (not tile.swap or tile.pingpong):
-        yield "split_k needs `swap: 1` and `pingpong: 0`"
+    if tile.split_k > 1 and tile.pingpong:
+        yield "split_k needs `pingpong: 0`"
+    if tile.split_k > 1 and not tile.swap and tile.split_k != tile.consumers:
+        yield f"split_k is {tile.split_k}; with `swap: 0` {tile.consumers} is expected, a block for each consumer"
     if tile.promote and tile.pingpong:
         yield "promote needs `pingpong: 0`: adding up hides behind another warpgroup's product"
     if tile.stages < 2:
@@ -81,8 +87,9 @@ def _wgmma_shape(tile: WgmmaFp8Tile) -> Iterator[str]:
         yield f"{long} is {rows}; a multiple of {64 * team} up to 256 is expected"
     if width not in WGMMA_WIDTHS:
         yield f"{wide} is {width}; one of {', '.join(map(str, WGMMA_WIDTHS))} is expected"
-    if tile.nt % 64 or tile.mt % 16:
-        yield f"{tile.mt}x{tile.nt}: mt is a multiple of 16 and nt one of 64"
+    columns = 64 if tile.swap or tile.promote else 16
+    if tile.nt % columns or tile.mt % 16:
+        yield f"{tile.mt}x{tile.nt}: mt is a multiple of 16 and nt one of {columns}"
     if tile.consumers == 3 and width > 192:
         yield f"{wide} is {width}; 192 is the most for three consumers"
 

@@ -32,7 +32,7 @@ class WgmmaFp8Tile(TileBase):
     cluster_n: Literal[1, 2] = 1
     """Blocks of a cluster that share one tile of A."""
     split_k: Positive = 1
-    """Blocks of a cluster that share one output tile, each with its part of K."""
+    """Blocks of a cluster that share one output tile, each with its part of K; with `swap: 0` as many as consumers."""
     occupancy: Literal[1, 2] = 1
     """Blocks per SM the registers are sized for."""
 

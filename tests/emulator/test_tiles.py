@@ -54,6 +54,14 @@ DEEP = {
     ),
     "fp8-shared-b": (wgmma_fp8(cluster_m=2), Problem(140, 72, 656, words={"pad_out": 3})),
     "fp8-swapped": (wgmma_fp8("f32", swap=1, mt=16, split_k=2), Problem(20, 72, 1024)),
+    "fp8-split-warpgroups": (
+        wgmma_fp8(mt=128, consumers=2, promote=1, split_k=2, occupancy=1),
+        Problem(130, 72, 640, words={"scaling": "block", "fast_accum": 0}),
+    ),
+    "fp8-part-of-a-chunk": (
+        wgmma_fp8("f32", mt=128, nt=112, consumers=2, split_k=2, occupancy=1),
+        Problem(101, 184, 656, words={"scaling": "row"}),
+    ),
     "fp8-pingpong": (wgmma_fp8(consumers=2, pingpong=1, occupancy=1), Problem(200, 72, 640)),
     "fp8-mma": (mma_fp8(), Problem(70, 72, 400, words={"scaling": "row"})),
     "geforce-nvfp4": (mma_nvfp4(), Problem(70, 61, 1184)),

@@ -28,7 +28,8 @@ def expected_bytes(numbers: list[int]) -> int:
     mt, nt, stages, swap, consumers, _, promote, _, _, split_k, occupancy = numbers
     rows = gcd(64, 2 * mt) if swap else 64
     ring = stages * (mt + nt) * 128
-    exchange = (split_k - 1) * -(-mt // 8 // split_k) * nt // 64 * 2048
+    share = -(-mt // 8 // split_k) * nt // 64 if swap else nt // 8 * mt // 64 // split_k
+    exchange = (split_k - 1) * share * 2048
     scales = stages * (mt + 4) * 4 if promote else 0
     other = ring + exchange + scales + 16 * stages + (8 if split_k > 1 else 0) + 1024
     one = consumers * rows * 128

@@ -97,23 +97,31 @@ set(TILEWRIGHT_GROUP_g90a_SOURCES
   gemm_fp8/Tile_d8_s2_pair.cu
   gemm_fp8/Tile_d8_wide_pair.cu
   gemm_fp8/Tile_d8x8_pair.cu
+  gemm_fp8/Tile_f128x112_128_s2.cu
   gemm_fp8/Tile_f128x128_128.cu
   gemm_fp8/Tile_f128x128_128_team.cu
+  gemm_fp8/Tile_f128x160_128.cu
+  gemm_fp8/Tile_f128x224_128.cu
   gemm_fp8/Tile_f128x64_128.cu
   gemm_fp8/Tile_f128x64_128_s2.cu
+  gemm_fp8/Tile_f128x96_128_s2.cu
+  gemm_fp8/Tile_f160x128_128.cu
+  gemm_fp8/Tile_f160x64_128_s2.cu
   gemm_fp8/Tile_f16x64_128.cu
-  gemm_fp8/Tile_f16x64_128_s2.cu
   gemm_fp8/Tile_f192x128_128.cu
   gemm_fp8/Tile_f192x64_128_s2.cu
   gemm_fp8/Tile_f256x128_128.cu
   gemm_fp8/Tile_f256x128_128_n.cu
   gemm_fp8/Tile_f32x64_128.cu
   gemm_fp8/Tile_f32x64_128_s2.cu
+  gemm_fp8/Tile_f64x128_128.cu
   gemm_fp8/Tile_f64x64_128.cu
   gemm_fp8/Tile_f64x64_128_s2.cu
   gemm_fp8/Tile_p128x128_128.cu
+  gemm_fp8/Tile_p128x128_128_s2.cu
   gemm_fp8/Tile_p128x192_128.cu
   gemm_fp8/Tile_p128x64_128.cu
+  gemm_fp8/Tile_p128x64_128_s2.cu
   gemm_fp8/Tile_p16x64_128.cu
   gemm_fp8/Tile_p16x64_128_s2.cu
   gemm_fp8/Tile_p192x128_128.cu

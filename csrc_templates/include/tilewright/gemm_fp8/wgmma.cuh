@@ -57,8 +57,14 @@ __device__ __forceinline__ void wgmma_consume(const WgmmaParams& params, const W
     }
     if constexpr (Config::kSplitK > 1) {
       if (Geometry::kPeers == 1) ptx::cluster_wait();  // the other blocks have set their barriers up
-      WgmmaExchange<Config>::send(acc, shared, place);
-      epilogue.store_share(acc, shared, work, factors, place);
+      using Exchange = WgmmaExchange<Config>;
+      Exchange::send(acc, shared, place, member);
+      if constexpr (Config::kSwap) {
+        epilogue.store_share(acc, shared, work, factors, place);
+      } else if (Exchange::stores(place.split, member)) {
+        Exchange::receive(acc, shared, place);
+        epilogue.store(acc, work, factors);
+      }
     }
   }
   epilogue.finish();

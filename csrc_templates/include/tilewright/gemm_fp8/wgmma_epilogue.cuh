@@ -24,6 +24,7 @@ class WgmmaEpilogue {
   static constexpr int kBoxColumns = 128 / static_cast<int>(sizeof(Element));
   static constexpr int kBoxes = Config::kSwap && kWide ? 2 : 1;
   static constexpr int kRows = !Config::kSwap ? 64 : gcd(kWide ? 32 : 64, Config::kMt);
+  static constexpr bool kWholeChunks = Config::kNt % kBoxColumns == 0;
   static constexpr int kXBlocks = Geometry::kXBlocks;
   static constexpr int kBlockRegisters = Geometry::kYRows / 2;
   using Accumulators = float[kXBlocks][kBlockRegisters];
@@ -160,6 +161,7 @@ class WgmmaEpilogue {
       acquire();
 #pragma unroll
       for (int block = 0; block < kChunkBlocks; block += 2) {
+        if (first + block >= kBlocks) break;  // a tile may end in a part of a chunk
         float value[2][4];
         factors.apply(&acc[4 * (first + block)], x, first + block, value[0]);
         factors.apply(&acc[4 * (first + block + 1)], x, first + block + 1, value[1]);
@@ -207,7 +209,8 @@ class WgmmaEpilogue {
     ptx::named_barrier_sync(barrier_, 128);
     // The copy engine leaves out rows past the last of the matrix only, and always copies a whole chunk.
     const bool whole = row + rows <= work.rows_end || work.rows_end == params_.rows;
-    const bool bulk = params_.bulk_out && rows == kRows && whole;
+    const bool full = kWholeChunks || column + kBoxColumns <= work.column + Config::kNt;
+    const bool bulk = params_.bulk_out && rows == kRows && whole && full;
     if (bulk) {
       if (thread() == 0) {
 #pragma unroll
@@ -227,13 +230,14 @@ class WgmmaEpilogue {
 
   __device__ __forceinline__ void drain(const WgmmaWork& work, int first_row, int first_column, int rows) const {
     constexpr int kChunkElements = 16 / static_cast<int>(sizeof(Element));
+    const int columns_end = kWholeChunks ? params_.n : min(params_.n, work.column + Config::kNt);
     for (int item = thread(); item < rows * kBoxes * 8; item += 128) {
       const int chunk = item & 7;
       const int box = item / (8 * rows);
       const int at = (item >> 3) - box * rows;
       const int row = first_row + at;
       const int column = first_column + box * kBoxColumns + chunk * kChunkElements;
-      if (row >= work.rows_end || column >= params_.n) continue;
+      if (row >= work.rows_end || column >= columns_end) continue;
       const uint4 bits = ptx::lds_128(buffer() + (box * kRows + at) * 128 + ((chunk ^ (at & 7)) << 4));
       Element* target = static_cast<Element*>(params_.out) + row * params_.ldo + column;
       if (params_.vector_out && column + kChunkElements <= params_.n) {

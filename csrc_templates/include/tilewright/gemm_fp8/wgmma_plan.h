@@ -21,7 +21,8 @@ constexpr int gcd(int a, int b) { return b == 0 ? a : gcd(b, a % b); }
 //   kClusterM         blocks of a cluster that share one tile of B, each with kMt rows of its own (1 or 2)
 //   kClusterN         blocks of a cluster that share one tile of A, each with kNt columns of its own (1 or 2)
 //   kSplitK           blocks of a cluster that share one output tile, each with its part of k, when there are no more
-//                     tiles than clusters; with more, those of the last round
+//                     tiles than clusters; with more, those of the last round. With kSwap each block stores a share of
+//                     the rows; else each of its warpgroups' rows are stored by the block of that number
 //   kOccupancy        blocks per multiprocessor the registers are sized for
 template <class Tile>
 struct WgmmaGeometry {
@@ -39,11 +40,13 @@ struct WgmmaGeometry {
   static_assert(kXBlocks >= 1 && kXRows == 64 * kTeam * kXBlocks, "whole blocks of 64 rows for every warpgroup");
   static_assert(kYRows <= 256, "an N of wgmma");
   static_assert(kXRows <= 256, "a box of the copy engine");
-  static_assert(Tile::kNt % 64 == 0 && Tile::kMt % 16 == 0, "output leaves 64 columns and 16 rows at a time");
+  static_assert(Tile::kMt % 16 == 0, "output leaves 16 rows at a time");
+  static_assert(Tile::kNt % (Tile::kSwap || Tile::kPromote ? 64 : 16) == 0, "columns that leave, or have a scale");
   static_assert(Tile::kStages >= 2, "one stage is read while another is filled");
   static_assert(kPeers <= 2 && kCluster <= 8, "larger clusters are not portable");
   static_assert(Tile::kMt / Tile::kClusterN % 8 == 0 && Tile::kNt / Tile::kClusterM % 8 == 0, "whole swizzle groups");
-  static_assert(Tile::kSplitK == 1 || (Tile::kSwap && !Tile::kPingpong), "parts of k are summed in the swapped layout");
+  static_assert(Tile::kSplitK == 1 || !Tile::kPingpong, "the warpgroups of a block sum their parts of k together");
+  static_assert(Tile::kSplitK == 1 || Tile::kSwap || Tile::kSplitK == Tile::kConsumers, "a block for each warpgroup");
   static_assert(!(Tile::kPromote && Tile::kPingpong), "adding up hides behind another warpgroup's product");
   static_assert(kAccumulators + (Tile::kPromote ? kYRows / 2 : 0) <= 208, "the accumulators do not fit");
 
@@ -69,8 +72,10 @@ struct WgmmaGeometry {
   static constexpr int kOutputRows = Tile::kSwap ? gcd(64, 2 * Tile::kMt) : 64;
   static constexpr int kOutputBytes = kOutputRows * 128;
   static constexpr int kScaleStageBytes = Tile::kPromote ? (Tile::kMt + 4) * 4 : 0;
-  static constexpr int kShareBlocks = (Tile::kMt / 8 + Tile::kSplitK - 1) / Tile::kSplitK;  // of 8 rows, at most
-  static constexpr int kExchangeBytes = (Tile::kSplitK - 1) * kShareBlocks * (Tile::kNt / 64) * 2048;
+  // What a block stores of a split tile: blocks of 8 along the N side, at most, of so many warpgroups.
+  static constexpr int kShareBlocks = Tile::kSwap ? (Tile::kMt / 8 + Tile::kSplitK - 1) / Tile::kSplitK : kYRows / 8;
+  static constexpr int kShareGroups = Tile::kSwap ? Tile::kConsumers : 1;
+  static constexpr int kExchangeBytes = (Tile::kSplitK - 1) * kShareBlocks * kXBlocks * kShareGroups * 2048;
   static constexpr int kBarriersBytes = 8 * (2 * Tile::kStages + (Tile::kSplitK > 1 ? 1 : 0));
   static constexpr int kStagesBytes = Tile::kStages * kStageBytes;
 

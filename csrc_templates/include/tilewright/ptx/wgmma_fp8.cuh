@@ -132,6 +132,33 @@ struct WgmmaFp8<x_e5m2, y_e5m2, 96> {                                           
 TILEWRIGHT_WGMMA_FP8_KINDS(TILEWRIGHT_WGMMA_FP8_N96)
 #undef TILEWRIGHT_WGMMA_FP8_N96
 
+#define TILEWRIGHT_WGMMA_FP8_N112(x_e5m2, y_e5m2, x_type, y_type)                                                \
+template <>                                                                                                      \
+struct WgmmaFp8<x_e5m2, y_e5m2, 112> {                                                                           \
+  static __device__ __forceinline__ void run(float (&acc)[56], uint64_t x, uint64_t y, int keep) {               \
+    asm volatile(                                                                                                \
+      "{\n.reg .pred keep;\nsetp.ne.b32 keep, %58, 0;\n"                                                         \
+      "wgmma.mma_async.sync.aligned.m64n112k32.f32." x_type "." y_type " {"                                      \
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,"   \
+      "%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53," \
+      "%54,%55"                                                                                                  \
+      "}, %56, %57, keep, 1, 1;\n}"                                                                              \
+      : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3]), "+f"(acc[4]), "+f"(acc[5]),                      \
+        "+f"(acc[6]), "+f"(acc[7]), "+f"(acc[8]), "+f"(acc[9]), "+f"(acc[10]), "+f"(acc[11]),                    \
+        "+f"(acc[12]), "+f"(acc[13]), "+f"(acc[14]), "+f"(acc[15]), "+f"(acc[16]), "+f"(acc[17]),                \
+        "+f"(acc[18]), "+f"(acc[19]), "+f"(acc[20]), "+f"(acc[21]), "+f"(acc[22]), "+f"(acc[23]),                \
+        "+f"(acc[24]), "+f"(acc[25]), "+f"(acc[26]), "+f"(acc[27]), "+f"(acc[28]), "+f"(acc[29]),                \
+        "+f"(acc[30]), "+f"(acc[31]), "+f"(acc[32]), "+f"(acc[33]), "+f"(acc[34]), "+f"(acc[35]),                \
+        "+f"(acc[36]), "+f"(acc[37]), "+f"(acc[38]), "+f"(acc[39]), "+f"(acc[40]), "+f"(acc[41]),                \
+        "+f"(acc[42]), "+f"(acc[43]), "+f"(acc[44]), "+f"(acc[45]), "+f"(acc[46]), "+f"(acc[47]),                \
+        "+f"(acc[48]), "+f"(acc[49]), "+f"(acc[50]), "+f"(acc[51]), "+f"(acc[52]), "+f"(acc[53]),                \
+        "+f"(acc[54]), "+f"(acc[55])                                                                             \
+      : "l"(x), "l"(y), "r"(keep));                                                                              \
+  }                                                                                                              \
+};
+TILEWRIGHT_WGMMA_FP8_KINDS(TILEWRIGHT_WGMMA_FP8_N112)
+#undef TILEWRIGHT_WGMMA_FP8_N112
+
 #define TILEWRIGHT_WGMMA_FP8_N128(x_e5m2, y_e5m2, x_type, y_type)                                                      \
 template <>                                                                                                            \
 struct WgmmaFp8<x_e5m2, y_e5m2, 128> {                                                                                 \

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "aab412961e762aa392e5046868d270c86cb0cd3d5637713c5cae5480725357a9";
+const char* const kSpecDigest = "8ebea13dd259ae79aa1925c70bee11b8e3300b665651bbc8d278406b3bd0d160";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);

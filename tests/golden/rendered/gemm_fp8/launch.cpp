@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_fp8 {
 
-const char* const kSpecDigest = "aab412961e762aa392e5046868d270c86cb0cd3d5637713c5cae5480725357a9";
+const char* const kSpecDigest = "8ebea13dd259ae79aa1925c70bee11b8e3300b665651bbc8d278406b3bd0d160";
 
 cudaError_t launch_d8x4_small_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x4_small_bf16(const GemmFp8Args& args, cudaStream_t stream);
@@ -89,9 +89,6 @@ cudaError_t launch_64x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_128x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_128x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_128x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_f16x64_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_f16x64_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
-cudaError_t launch_f16x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f16x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f16x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f16x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
@@ -125,6 +122,9 @@ cudaError_t launch_p64x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t strea
 cudaError_t launch_p64x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p64x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p64x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f64x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f64x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f64x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p64x128_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p64x128_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p64x128_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
@@ -134,21 +134,45 @@ cudaError_t launch_f128x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stre
 cudaError_t launch_f128x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f128x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f128x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p128x64_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p128x64_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p128x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x64_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x64_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x64_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x96_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x96_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x96_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x112_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x112_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x112_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f128x128_128_team_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f128x128_128_team_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f128x128_128_team_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f128x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f128x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f128x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p128x128_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p128x128_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_p128x128_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x160_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x160_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x160_128_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x192_128_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x192_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_p128x192_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x224_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x224_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f128x224_128_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f160x64_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f160x64_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f160x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f160x128_128_f16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f160x128_128_bf16(const GemmFp8Args& args, cudaStream_t stream);
+cudaError_t launch_f160x128_128_f32(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f192x64_128_s2_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f192x64_128_s2_bf16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_f192x64_128_s2_f32(const GemmFp8Args& args, cudaStream_t stream);
@@ -333,11 +357,6 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kBf16) return launch_128x128_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_128x128_128_f32(args, stream);
       break;
-    case Tile::kF16x64_128_s2:
-      if (dtype == DType::kF16) return launch_f16x64_128_s2_f16(args, stream);
-      if (dtype == DType::kBf16) return launch_f16x64_128_s2_bf16(args, stream);
-      if (dtype == DType::kF32) return launch_f16x64_128_s2_f32(args, stream);
-      break;
     case Tile::kF16x64_128:
       if (dtype == DType::kF16) return launch_f16x64_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_f16x64_128_bf16(args, stream);
@@ -393,6 +412,11 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kBf16) return launch_p64x64_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_p64x64_128_f32(args, stream);
       break;
+    case Tile::kF64x128_128:
+      if (dtype == DType::kF16) return launch_f64x128_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f64x128_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f64x128_128_f32(args, stream);
+      break;
     case Tile::kP64x128_128_s2:
       if (dtype == DType::kF16) return launch_p64x128_128_s2_f16(args, stream);
       if (dtype == DType::kBf16) return launch_p64x128_128_s2_bf16(args, stream);
@@ -408,10 +432,25 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kBf16) return launch_f128x64_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_f128x64_128_f32(args, stream);
       break;
+    case Tile::kP128x64_128_s2:
+      if (dtype == DType::kF16) return launch_p128x64_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_p128x64_128_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_p128x64_128_s2_f32(args, stream);
+      break;
     case Tile::kP128x64_128:
       if (dtype == DType::kF16) return launch_p128x64_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_p128x64_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_p128x64_128_f32(args, stream);
+      break;
+    case Tile::kF128x96_128_s2:
+      if (dtype == DType::kF16) return launch_f128x96_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f128x96_128_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f128x96_128_s2_f32(args, stream);
+      break;
+    case Tile::kF128x112_128_s2:
+      if (dtype == DType::kF16) return launch_f128x112_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f128x112_128_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f128x112_128_s2_f32(args, stream);
       break;
     case Tile::kF128x128_128_team:
       if (dtype == DType::kF16) return launch_f128x128_128_team_f16(args, stream);
@@ -423,15 +462,40 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
       if (dtype == DType::kBf16) return launch_f128x128_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_f128x128_128_f32(args, stream);
       break;
+    case Tile::kP128x128_128_s2:
+      if (dtype == DType::kF16) return launch_p128x128_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_p128x128_128_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_p128x128_128_s2_f32(args, stream);
+      break;
     case Tile::kP128x128_128:
       if (dtype == DType::kF16) return launch_p128x128_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_p128x128_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_p128x128_128_f32(args, stream);
       break;
+    case Tile::kF128x160_128:
+      if (dtype == DType::kF16) return launch_f128x160_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f128x160_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f128x160_128_f32(args, stream);
+      break;
     case Tile::kP128x192_128:
       if (dtype == DType::kF16) return launch_p128x192_128_f16(args, stream);
       if (dtype == DType::kBf16) return launch_p128x192_128_bf16(args, stream);
       if (dtype == DType::kF32) return launch_p128x192_128_f32(args, stream);
+      break;
+    case Tile::kF128x224_128:
+      if (dtype == DType::kF16) return launch_f128x224_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f128x224_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f128x224_128_f32(args, stream);
+      break;
+    case Tile::kF160x64_128_s2:
+      if (dtype == DType::kF16) return launch_f160x64_128_s2_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f160x64_128_s2_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f160x64_128_s2_f32(args, stream);
+      break;
+    case Tile::kF160x128_128:
+      if (dtype == DType::kF16) return launch_f160x128_128_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_f160x128_128_bf16(args, stream);
+      if (dtype == DType::kF32) return launch_f160x128_128_f32(args, stream);
       break;
     case Tile::kF192x64_128_s2:
       if (dtype == DType::kF16) return launch_f192x64_128_s2_f16(args, stream);

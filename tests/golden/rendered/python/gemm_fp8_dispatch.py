@@ -2,7 +2,7 @@
 """Decisions of gemm_fp8 as plain Python."""
 
 ARCHS = ("sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", )
-TILES = ("d8x4-small", "d8x8-pair", "d16x4-small", "d8-s1", "d8-s2", "d8-s1-pair", "d8-s2-pair", "d8-wide-pair", "d16-s1", "d16-s2", "d16-s1-pair", "d16-s2-pair", "d16-wide-pair", "d32-s1", "d32-s2", "d32-s1-pair", "d32-s2-pair", "d32-wide-pair", "d64-s1", "d64-s2", "d64-s2-pair", "d64-wide-pair", "d64-wide-deep", "16x64-128", "32x64-128", "64x64-128", "128x128-128", "f16x64-128-s2", "f16x64-128", "p16x64-128-s2", "p16x64-128", "f32x64-128-s2", "f32x64-128", "p32x64-128-s2", "p32x64-128", "f64x64-128-s2", "f64x64-128", "p64x64-128-s2", "p64x64-128", "p64x128-128-s2", "f128x64-128-s2", "f128x64-128", "p128x64-128", "f128x128-128-team", "f128x128-128", "p128x128-128", "p128x192-128", "f192x64-128-s2", "f192x128-128", "p192x128-128", "f256x128-128", "f256x128-128-n", "p256x128-128", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c8-k64", )
+TILES = ("d8x4-small", "d8x8-pair", "d16x4-small", "d8-s1", "d8-s2", "d8-s1-pair", "d8-s2-pair", "d8-wide-pair", "d16-s1", "d16-s2", "d16-s1-pair", "d16-s2-pair", "d16-wide-pair", "d32-s1", "d32-s2", "d32-s1-pair", "d32-s2-pair", "d32-wide-pair", "d64-s1", "d64-s2", "d64-s2-pair", "d64-wide-pair", "d64-wide-deep", "16x64-128", "32x64-128", "64x64-128", "128x128-128", "f16x64-128", "p16x64-128-s2", "p16x64-128", "f32x64-128-s2", "f32x64-128", "p32x64-128-s2", "p32x64-128", "f64x64-128-s2", "f64x64-128", "p64x64-128-s2", "p64x64-128", "f64x128-128", "p64x128-128-s2", "f128x64-128-s2", "f128x64-128", "p128x64-128-s2", "p128x64-128", "f128x96-128-s2", "f128x112-128-s2", "f128x128-128-team", "f128x128-128", "p128x128-128-s2", "p128x128-128", "f128x160-128", "p128x192-128", "f128x224-128", "f160x64-128-s2", "f160x128-128", "f192x64-128-s2", "f192x128-128", "p192x128-128", "f256x128-128", "f256x128-128-n", "p256x128-128", "t1-n64", "t1-n128", "t1-n256", "t1-n256-c4", "t1-promote", "t1-n256-k64", "t2-c2-k64", "t2-c4-k64", "t2-c8-k64", )
 LAYERS = ("path", "engine", "decode_tile", "mma_tile", "wgmma_tile", "tcgen05_tile", )
 INPUTS = ("M", "N", "K", "num_sms", "dtype", "scaling", "accumulation", "grouping", )
 RULES = (
@@ -216,23 +216,29 @@ RULES = (
     "wgmma-block-p128x192-128",
     "wgmma-block-p192x128-128",
     "wgmma-block-p256x128-128",
-    "fast-16-rows-split",
-    "fast-16-rows-long",
     "fast-16-rows",
     "fast-32-rows-split",
     "fast-32-rows",
     "fast-64-rows-split",
+    "fast-64-rows-long",
     "fast-64-rows",
     "fast-128-rows-split",
+    "fast-128-rows-split-96",
+    "fast-128-rows-split-112",
     "fast-128-rows",
+    "fast-160-rows-split",
     "fast-192-rows-split",
     "fast-256-rows-narrow",
     "fast-short-k-more-rows",
     "fast-short-k",
     "fast-wide-long",
     "fast-one-round",
+    "fast-one-round-of-160-columns",
+    "fast-160-rows",
     "fast-one-round-of-192",
+    "fast-one-round-of-224-columns",
     "fast-two-rounds",
+    "fast-two-rounds-of-160-columns",
     "fast-long-k",
     "fast-many-rows",
     "fast",
@@ -244,8 +250,11 @@ RULES = (
     "promoted-64-rows",
     "promoted-128-rows-split",
     "promoted-128-rows-narrow",
+    "promoted-128-rows-long",
     "promoted-128-rows",
+    "promoted-256-rows-split",
     "promoted-256-rows-narrow",
+    "promoted-192-rows",
     "promoted-short-k",
     "promoted-wide-more-rows",
     "promoted-wide",
@@ -1085,7 +1094,12 @@ def decide_mma_tile(arch, M):
 
 def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
     tiles_128 = ((M + 127) // 128) * ((N + 127) // 128)
+    columns_96 = ((N + 95) // 96)
+    columns_112 = ((N + 111) // 112)
+    columns_128 = ((N + 127) // 128)
     tall_tiles = ((M + 191) // 192) * ((N + 127) // 128)
+    tiles_160 = ((M + 127) // 128) * ((N + 159) // 160)
+    tiles_224 = ((M + 127) // 128) * ((N + 223) // 224)
     wide_tiles = ((M + 127) // 128) * ((N + 191) // 192)
     measured_sizes = num_sms == 132 and K % 16 == 0 and grouping == 0 and M <= 4096 and N >= 896 and N <= 28_672 and K >= 896 and K <= 28_672
     straight = accumulation == 1 and scaling != 2
@@ -1142,25 +1156,25 @@ def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
             cost_rounds_256x128_132 = cost_last_256x128 // 132
             cost_fast_f256x128_128 = 3_496_000 + 257_300 * cost_steps + 192 * cost_tiles_256x128 * cost_steps + 572_500 * cost_rounds_256x128_132 + 275_600 * cost_rounds_256x128_132 * cost_steps + 79 * cost_weight + 135 * cost_input + 385 * cost_output
             if cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 and cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 and cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 and cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f32x64_128_s2 <= cost_fast_f192x64_128_s2 and cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128:  # wgmma-fast-f32x64-128-s2
-                return 31, 179
+                return 30, 179
             if cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 and cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 and cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f64x64_128_s2 <= cost_fast_f192x64_128_s2 and cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128:  # wgmma-fast-f64x64-128-s2
-                return 35, 180
+                return 34, 180
             if cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 and cost_fast_f64x64_128 <= cost_fast_f128x64_128 and cost_fast_f64x64_128 <= cost_fast_f128x128_128_team and cost_fast_f64x64_128 <= cost_fast_f128x128_128 and cost_fast_f64x64_128 <= cost_fast_f192x64_128_s2 and cost_fast_f64x64_128 <= cost_fast_f192x128_128 and cost_fast_f64x64_128 <= cost_fast_f256x128_128:  # wgmma-fast-f64x64-128
-                return 36, 181
+                return 35, 181
             if cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 and cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team and cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 and cost_fast_f128x64_128_s2 <= cost_fast_f192x64_128_s2 and cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128:  # wgmma-fast-f128x64-128-s2
                 return 40, 182
             if cost_fast_f128x64_128 <= cost_fast_f128x128_128_team and cost_fast_f128x64_128 <= cost_fast_f128x128_128 and cost_fast_f128x64_128 <= cost_fast_f192x64_128_s2 and cost_fast_f128x64_128 <= cost_fast_f192x128_128 and cost_fast_f128x64_128 <= cost_fast_f256x128_128:  # wgmma-fast-f128x64-128
                 return 41, 183
             if cost_fast_f128x128_128_team <= cost_fast_f128x128_128 and cost_fast_f128x128_128_team <= cost_fast_f192x64_128_s2 and cost_fast_f128x128_128_team <= cost_fast_f192x128_128 and cost_fast_f128x128_128_team <= cost_fast_f256x128_128:  # wgmma-fast-f128x128-128-team
-                return 43, 184
+                return 46, 184
             if cost_fast_f128x128_128 <= cost_fast_f192x64_128_s2 and cost_fast_f128x128_128 <= cost_fast_f192x128_128 and cost_fast_f128x128_128 <= cost_fast_f256x128_128:  # wgmma-fast-f128x128-128
-                return 44, 185
+                return 47, 185
             if cost_fast_f192x64_128_s2 <= cost_fast_f192x128_128 and cost_fast_f192x64_128_s2 <= cost_fast_f256x128_128:  # wgmma-fast-f192x64-128-s2
-                return 47, 186
+                return 55, 186
             if cost_fast_f192x128_128 <= cost_fast_f256x128_128:  # wgmma-fast-f192x128-128
-                return 48, 187
+                return 56, 187
             if True:  # wgmma-fast-f256x128-128
-                return 50, 188
+                return 58, 188
         if measured_sizes and accumulation == 0 and scaling != 2:
             cost_steps = ((K + 63) // 64)
             cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
@@ -1211,25 +1225,25 @@ def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
             cost_row_p192x128_128 = 4_020_000 + 236_000 * cost_steps + 121 * cost_tiles_192x128 * cost_steps + 908_800 * cost_rounds_192x128_132 + 264_200 * cost_rounds_192x128_132 * cost_steps + 79 * cost_weight + 214 * cost_input + 303 * cost_output
             cost_row_p256x128_128 = 5_833_000 + 333_500 * cost_steps + 210 * cost_tiles_256x128 * cost_steps + 2_178_000 * cost_rounds_256x128_132 + 356_400 * cost_rounds_256x128_132 * cost_steps + 61 * cost_weight + 171 * cost_input + 421 * cost_output
             if cost_row_p16x64_128_s2 <= cost_row_p32x64_128 and cost_row_p16x64_128_s2 <= cost_row_p64x64_128_s2 and cost_row_p16x64_128_s2 <= cost_row_p64x64_128 and cost_row_p16x64_128_s2 <= cost_row_p64x128_128_s2 and cost_row_p16x64_128_s2 <= cost_row_p128x64_128 and cost_row_p16x64_128_s2 <= cost_row_p128x128_128 and cost_row_p16x64_128_s2 <= cost_row_p128x192_128 and cost_row_p16x64_128_s2 <= cost_row_p192x128_128 and cost_row_p16x64_128_s2 <= cost_row_p256x128_128:  # wgmma-row-p16x64-128-s2
-                return 29, 189
+                return 28, 189
             if cost_row_p32x64_128 <= cost_row_p64x64_128_s2 and cost_row_p32x64_128 <= cost_row_p64x64_128 and cost_row_p32x64_128 <= cost_row_p64x128_128_s2 and cost_row_p32x64_128 <= cost_row_p128x64_128 and cost_row_p32x64_128 <= cost_row_p128x128_128 and cost_row_p32x64_128 <= cost_row_p128x192_128 and cost_row_p32x64_128 <= cost_row_p192x128_128 and cost_row_p32x64_128 <= cost_row_p256x128_128:  # wgmma-row-p32x64-128
-                return 34, 190
+                return 33, 190
             if cost_row_p64x64_128_s2 <= cost_row_p64x64_128 and cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 and cost_row_p64x64_128_s2 <= cost_row_p128x64_128 and cost_row_p64x64_128_s2 <= cost_row_p128x128_128 and cost_row_p64x64_128_s2 <= cost_row_p128x192_128 and cost_row_p64x64_128_s2 <= cost_row_p192x128_128 and cost_row_p64x64_128_s2 <= cost_row_p256x128_128:  # wgmma-row-p64x64-128-s2
-                return 37, 191
+                return 36, 191
             if cost_row_p64x64_128 <= cost_row_p64x128_128_s2 and cost_row_p64x64_128 <= cost_row_p128x64_128 and cost_row_p64x64_128 <= cost_row_p128x128_128 and cost_row_p64x64_128 <= cost_row_p128x192_128 and cost_row_p64x64_128 <= cost_row_p192x128_128 and cost_row_p64x64_128 <= cost_row_p256x128_128:  # wgmma-row-p64x64-128
-                return 38, 192
+                return 37, 192
             if cost_row_p64x128_128_s2 <= cost_row_p128x64_128 and cost_row_p64x128_128_s2 <= cost_row_p128x128_128 and cost_row_p64x128_128_s2 <= cost_row_p128x192_128 and cost_row_p64x128_128_s2 <= cost_row_p192x128_128 and cost_row_p64x128_128_s2 <= cost_row_p256x128_128:  # wgmma-row-p64x128-128-s2
                 return 39, 193
             if cost_row_p128x64_128 <= cost_row_p128x128_128 and cost_row_p128x64_128 <= cost_row_p128x192_128 and cost_row_p128x64_128 <= cost_row_p192x128_128 and cost_row_p128x64_128 <= cost_row_p256x128_128:  # wgmma-row-p128x64-128
-                return 42, 194
+                return 43, 194
             if cost_row_p128x128_128 <= cost_row_p128x192_128 and cost_row_p128x128_128 <= cost_row_p192x128_128 and cost_row_p128x128_128 <= cost_row_p256x128_128:  # wgmma-row-p128x128-128
-                return 45, 195
+                return 49, 195
             if cost_row_p128x192_128 <= cost_row_p192x128_128 and cost_row_p128x192_128 <= cost_row_p256x128_128:  # wgmma-row-p128x192-128
-                return 46, 196
+                return 51, 196
             if cost_row_p192x128_128 <= cost_row_p256x128_128:  # wgmma-row-p192x128-128
-                return 49, 197
+                return 57, 197
             if True:  # wgmma-row-p256x128-128
-                return 52, 198
+                return 60, 198
         if measured_sizes and scaling == 2:
             cost_steps = ((K + 63) // 64)
             cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
@@ -1283,103 +1297,121 @@ def decide_wgmma_tile(arch, K, M, N, accumulation, grouping, num_sms, scaling):
             cost_block_p192x128_128 = 3_213_000 + 257_200 * cost_steps + 2072 * cost_tiles_192x128 + 162 * cost_tiles_192x128 * cost_steps + 31_620 * cost_rounds_192x128_132 + 280_700 * cost_rounds_192x128_132 * cost_steps + 78 * cost_weight + 170 * cost_input + 265 * cost_output
             cost_block_p256x128_128 = 4_431_000 + 364_200 * cost_steps + 7881 * cost_tiles_256x128 + 192 * cost_tiles_256x128 * cost_steps + 1_006_000 * cost_rounds_256x128_132 + 381_300 * cost_rounds_256x128_132 * cost_steps + 71 * cost_weight + 146 * cost_input + 73 * cost_output
             if cost_block_p16x64_128_s2 <= cost_block_p32x64_128_s2 and cost_block_p16x64_128_s2 <= cost_block_p32x64_128 and cost_block_p16x64_128_s2 <= cost_block_p64x64_128_s2 and cost_block_p16x64_128_s2 <= cost_block_p64x64_128 and cost_block_p16x64_128_s2 <= cost_block_p64x128_128_s2 and cost_block_p16x64_128_s2 <= cost_block_p128x64_128 and cost_block_p16x64_128_s2 <= cost_block_p128x128_128 and cost_block_p16x64_128_s2 <= cost_block_p128x192_128 and cost_block_p16x64_128_s2 <= cost_block_p192x128_128 and cost_block_p16x64_128_s2 <= cost_block_p256x128_128:  # wgmma-block-p16x64-128-s2
-                return 29, 199
+                return 28, 199
             if cost_block_p32x64_128_s2 <= cost_block_p32x64_128 and cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 and cost_block_p32x64_128_s2 <= cost_block_p64x64_128 and cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 and cost_block_p32x64_128_s2 <= cost_block_p128x64_128 and cost_block_p32x64_128_s2 <= cost_block_p128x128_128 and cost_block_p32x64_128_s2 <= cost_block_p128x192_128 and cost_block_p32x64_128_s2 <= cost_block_p192x128_128 and cost_block_p32x64_128_s2 <= cost_block_p256x128_128:  # wgmma-block-p32x64-128-s2
-                return 33, 200
+                return 32, 200
             if cost_block_p32x64_128 <= cost_block_p64x64_128_s2 and cost_block_p32x64_128 <= cost_block_p64x64_128 and cost_block_p32x64_128 <= cost_block_p64x128_128_s2 and cost_block_p32x64_128 <= cost_block_p128x64_128 and cost_block_p32x64_128 <= cost_block_p128x128_128 and cost_block_p32x64_128 <= cost_block_p128x192_128 and cost_block_p32x64_128 <= cost_block_p192x128_128 and cost_block_p32x64_128 <= cost_block_p256x128_128:  # wgmma-block-p32x64-128
-                return 34, 201
+                return 33, 201
             if cost_block_p64x64_128_s2 <= cost_block_p64x64_128 and cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 and cost_block_p64x64_128_s2 <= cost_block_p128x64_128 and cost_block_p64x64_128_s2 <= cost_block_p128x128_128 and cost_block_p64x64_128_s2 <= cost_block_p128x192_128 and cost_block_p64x64_128_s2 <= cost_block_p192x128_128 and cost_block_p64x64_128_s2 <= cost_block_p256x128_128:  # wgmma-block-p64x64-128-s2
-                return 37, 202
+                return 36, 202
             if cost_block_p64x64_128 <= cost_block_p64x128_128_s2 and cost_block_p64x64_128 <= cost_block_p128x64_128 and cost_block_p64x64_128 <= cost_block_p128x128_128 and cost_block_p64x64_128 <= cost_block_p128x192_128 and cost_block_p64x64_128 <= cost_block_p192x128_128 and cost_block_p64x64_128 <= cost_block_p256x128_128:  # wgmma-block-p64x64-128
-                return 38, 203
+                return 37, 203
             if cost_block_p64x128_128_s2 <= cost_block_p128x64_128 and cost_block_p64x128_128_s2 <= cost_block_p128x128_128 and cost_block_p64x128_128_s2 <= cost_block_p128x192_128 and cost_block_p64x128_128_s2 <= cost_block_p192x128_128 and cost_block_p64x128_128_s2 <= cost_block_p256x128_128:  # wgmma-block-p64x128-128-s2
                 return 39, 204
             if cost_block_p128x64_128 <= cost_block_p128x128_128 and cost_block_p128x64_128 <= cost_block_p128x192_128 and cost_block_p128x64_128 <= cost_block_p192x128_128 and cost_block_p128x64_128 <= cost_block_p256x128_128:  # wgmma-block-p128x64-128
-                return 42, 205
+                return 43, 205
             if cost_block_p128x128_128 <= cost_block_p128x192_128 and cost_block_p128x128_128 <= cost_block_p192x128_128 and cost_block_p128x128_128 <= cost_block_p256x128_128:  # wgmma-block-p128x128-128
-                return 45, 206
+                return 49, 206
             if cost_block_p128x192_128 <= cost_block_p192x128_128 and cost_block_p128x192_128 <= cost_block_p256x128_128:  # wgmma-block-p128x192-128
-                return 46, 207
+                return 51, 207
             if cost_block_p192x128_128 <= cost_block_p256x128_128:  # wgmma-block-p192x128-128
-                return 49, 208
+                return 57, 208
             if True:  # wgmma-block-p256x128-128
-                return 52, 209
+                return 60, 209
     # straight
     if arch in ("sm90", ):
-        if straight and M <= 16 and split:  # fast-16-rows-split
-            return 27, 210
-        if straight and M <= 16 and long_ and grouping == 0:  # fast-16-rows-long
-            return 27, 211
         if straight and M <= 16:  # fast-16-rows
-            return 28, 212
+            return 27, 210
         if straight and M <= 32 and split:  # fast-32-rows-split
-            return 31, 213
+            return 30, 211
         if straight and M <= 32:  # fast-32-rows
-            return 32, 214
+            return 31, 212
         if straight and M <= 64 and split:  # fast-64-rows-split
-            return 35, 215
+            return 34, 213
+        if straight and M <= 64 and long_ and grouping == 0:  # fast-64-rows-long
+            return 38, 214
         if straight and M <= 64:  # fast-64-rows
-            return 36, 216
+            return 35, 215
         if straight and M <= 128 and split:  # fast-128-rows-split
-            return 40, 217
+            return 40, 216
+        if straight and M <= 128 and columns_96 * 2 <= num_sms and K >= 8192 and grouping == 0:  # fast-128-rows-split-96
+            return 44, 217
+        if straight and M <= 128 and columns_112 * 2 <= num_sms and K >= 8192 and grouping == 0:  # fast-128-rows-split-112
+            return 45, 218
         if straight and M <= 128 and narrower:  # fast-128-rows
-            return 41, 218
+            return 41, 219
+        if straight and M <= 160 and split:  # fast-160-rows-split
+            return 53, 220
         if straight and M <= 192 and split:  # fast-192-rows-split
-            return 47, 219
+            return 55, 221
         if straight and M <= 256 and few_columns:  # fast-256-rows-narrow
-            return 41, 220
+            return 41, 222
         if straight and K <= 512 and M >= 1024:  # fast-short-k-more-rows
-            return 51, 221
+            return 59, 223
         if straight and K <= 512:  # fast-short-k
-            return 44, 222
+            return 47, 224
         if straight and M > 128 and M <= 1024 and long_:  # fast-wide-long
-            return 50, 223
+            return 58, 225
         if straight and tiles_128 <= num_sms:  # fast-one-round
-            return 43, 224
-        if straight and tall_tiles <= num_sms:  # fast-one-round-of-192
-            return 48, 225
-        if straight and M <= 256 and tiles_128 <= num_sms * 2:  # fast-two-rounds
-            return 43, 226
-        if straight and M <= 1024 and K >= 7168:  # fast-long-k
+            return 46, 226
+        if straight and tiles_160 <= num_sms and grouping == 0:  # fast-one-round-of-160-columns
             return 50, 227
+        if straight and M > 128 and M <= 160 and N >= num_sms * 80 and grouping == 0:  # fast-160-rows
+            return 54, 228
+        if straight and tall_tiles <= num_sms:  # fast-one-round-of-192
+            return 56, 229
+        if straight and tiles_224 <= num_sms and grouping == 0:  # fast-one-round-of-224-columns
+            return 52, 230
+        if straight and M <= 256 and tiles_128 <= num_sms * 2:  # fast-two-rounds
+            return 46, 231
+        if straight and tiles_128 > num_sms * 2 and tiles_160 <= num_sms * 2 and grouping == 0:  # fast-two-rounds-of-160-columns
+            return 50, 232
+        if straight and M <= 1024 and K >= 7168:  # fast-long-k
+            return 58, 233
         if straight and M >= 8192 and N >= 8192 and K <= 8192:  # fast-many-rows
-            return 48, 228
+            return 56, 234
         if straight:  # fast
-            return 44, 229
+            return 47, 235
     # promoted
     if arch in ("sm90", ):
         if M <= 16 and split:  # promoted-16-rows-split
-            return 29, 230
+            return 28, 236
         if M <= 16:  # promoted-16-rows
-            return 30, 231
+            return 29, 237
         if M <= 32 and split:  # promoted-32-rows-split
-            return 33, 232
+            return 32, 238
         if M <= 32:  # promoted-32-rows
-            return 34, 233
+            return 33, 239
         if M <= 64 and split:  # promoted-64-rows-split
-            return 37, 234
+            return 36, 240
         if M <= 64:  # promoted-64-rows
-            return 38, 235
-        if M <= 128 and split and K >= 7168:  # promoted-128-rows-split
-            return 39, 236
+            return 37, 241
+        if M <= 128 and split:  # promoted-128-rows-split
+            return 42, 242
         if M <= 128 and few_columns:  # promoted-128-rows-narrow
-            return 38, 237
+            return 37, 243
+        if M <= 128 and columns_128 * 2 <= num_sms and K >= 12_288 and grouping == 0:  # promoted-128-rows-long
+            return 48, 244
         if M <= 128 and N <= num_sms * 64:  # promoted-128-rows
-            return 42, 238
+            return 43, 245
+        if M <= 256 and split and K >= 7168:  # promoted-256-rows-split
+            return 48, 246
         if M <= 256 and few_columns:  # promoted-256-rows-narrow
-            return 42, 239
+            return 43, 247
+        if M > 128 and M <= 192 and columns_128 * 3 <= num_sms and K >= 2048 and grouping == 0:  # promoted-192-rows
+            return 39, 248
         if K <= 512 and M >= 512:  # promoted-short-k
-            return 49, 240
+            return 57, 249
         if N >= 24_576 and K >= 1024 and M >= 2048:  # promoted-wide-more-rows
-            return 49, 241
+            return 57, 250
         if N >= 24_576 and K >= 1024:  # promoted-wide
-            return 46, 242
+            return 51, 251
         if M > 128 and M <= 1024 and long_:  # promoted-long-k
-            return 52, 243
+            return 60, 252
         if tiles_128 > num_sms and wide_tiles <= num_sms:  # promoted-one-round-of-192
-            return 46, 244
+            return 51, 253
         if True:  # promoted
-            return 45, 245
+            return 49, 254
     return -1, -1
 
 
@@ -1394,27 +1426,27 @@ def decide_tcgen05_tile(arch, M, N, num_sms, scaling):
     # blocks
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if scaling == 2:  # t-promote
-            return 57, 246
+            return 65, 255
     # rubin
     if arch in ("sm107", ):
         if tiles_512 * 2 >= num_sms * 8 and fours:  # rubin-2x1-c8
-            return 61, 247
+            return 69, 256
         if large and twos:  # rubin-2x1-c4
-            return 60, 248
+            return 68, 257
         if large:  # rubin-2x1
-            return 59, 249
+            return 67, 258
         if tiles_256 * 2 >= num_sms:  # rubin-1x1
-            return 58, 250
+            return 66, 259
     # rest
     if arch in ("sm100", "sm103", "sm107", "sm110", ):
         if tiles_256 * 2 >= num_sms * 4:  # t-c4
-            return 56, 251
+            return 64, 260
         if tiles_256 * 2 >= num_sms:  # t-n256
-            return 55, 252
+            return 63, 261
         if tiles_128 * 2 >= num_sms:  # t-n128
-            return 54, 253
+            return 62, 262
         if True:  # t-n64
-            return 53, 254
+            return 61, 263
     return -1, -1
 
 

@@ -129,43 +129,51 @@ enum class Tile : int {
   k32x64_128 = 24,
   k64x64_128 = 25,
   k128x128_128 = 26,
-  kF16x64_128_s2 = 27,
-  kF16x64_128 = 28,
-  kP16x64_128_s2 = 29,
-  kP16x64_128 = 30,
-  kF32x64_128_s2 = 31,
-  kF32x64_128 = 32,
-  kP32x64_128_s2 = 33,
-  kP32x64_128 = 34,
-  kF64x64_128_s2 = 35,
-  kF64x64_128 = 36,
-  kP64x64_128_s2 = 37,
-  kP64x64_128 = 38,
+  kF16x64_128 = 27,
+  kP16x64_128_s2 = 28,
+  kP16x64_128 = 29,
+  kF32x64_128_s2 = 30,
+  kF32x64_128 = 31,
+  kP32x64_128_s2 = 32,
+  kP32x64_128 = 33,
+  kF64x64_128_s2 = 34,
+  kF64x64_128 = 35,
+  kP64x64_128_s2 = 36,
+  kP64x64_128 = 37,
+  kF64x128_128 = 38,
   kP64x128_128_s2 = 39,
   kF128x64_128_s2 = 40,
   kF128x64_128 = 41,
-  kP128x64_128 = 42,
-  kF128x128_128_team = 43,
-  kF128x128_128 = 44,
-  kP128x128_128 = 45,
-  kP128x192_128 = 46,
-  kF192x64_128_s2 = 47,
-  kF192x128_128 = 48,
-  kP192x128_128 = 49,
-  kF256x128_128 = 50,
-  kF256x128_128_n = 51,
-  kP256x128_128 = 52,
-  kT1_n64 = 53,
-  kT1_n128 = 54,
-  kT1_n256 = 55,
-  kT1_n256_c4 = 56,
-  kT1_promote = 57,
-  kT1_n256_k64 = 58,
-  kT2_c2_k64 = 59,
-  kT2_c4_k64 = 60,
-  kT2_c8_k64 = 61,
+  kP128x64_128_s2 = 42,
+  kP128x64_128 = 43,
+  kF128x96_128_s2 = 44,
+  kF128x112_128_s2 = 45,
+  kF128x128_128_team = 46,
+  kF128x128_128 = 47,
+  kP128x128_128_s2 = 48,
+  kP128x128_128 = 49,
+  kF128x160_128 = 50,
+  kP128x192_128 = 51,
+  kF128x224_128 = 52,
+  kF160x64_128_s2 = 53,
+  kF160x128_128 = 54,
+  kF192x64_128_s2 = 55,
+  kF192x128_128 = 56,
+  kP192x128_128 = 57,
+  kF256x128_128 = 58,
+  kF256x128_128_n = 59,
+  kP256x128_128 = 60,
+  kT1_n64 = 61,
+  kT1_n128 = 62,
+  kT1_n256 = 63,
+  kT1_n256_c4 = 64,
+  kT1_promote = 65,
+  kT1_n256_k64 = 66,
+  kT2_c2_k64 = 67,
+  kT2_c4_k64 = 68,
+  kT2_c8_k64 = 69,
 };
-inline constexpr int kTileCount = 62;
+inline constexpr int kTileCount = 70;
 
 struct TileInfo {
   const char* name;
@@ -201,7 +209,6 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"32x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
     {"64x64-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
     {"128x128-128", static_cast<int>(Engine::k_mma_m16n8k32), 0xe08u, 0x7u},
-    {"f16x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f16x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p16x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p16x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
@@ -213,14 +220,23 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"f64x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p64x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p64x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f64x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p64x128-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f128x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f128x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"p128x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p128x64-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f128x96-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f128x112-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f128x128-128-team", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f128x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"p128x128-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p128x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f128x160-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p128x192-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f128x224-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f160x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
+    {"f160x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f192x64-128-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"f192x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
     {"p192x128-128", static_cast<int>(Engine::k_wgmma), 0x10u, 0x7u},
@@ -295,7 +311,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 255;
+inline constexpr int kRuleCount = 264;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -509,23 +525,29 @@ inline const char* rule_id(int rule) {
       "wgmma-block-p128x192-128",
       "wgmma-block-p192x128-128",
       "wgmma-block-p256x128-128",
-      "fast-16-rows-split",
-      "fast-16-rows-long",
       "fast-16-rows",
       "fast-32-rows-split",
       "fast-32-rows",
       "fast-64-rows-split",
+      "fast-64-rows-long",
       "fast-64-rows",
       "fast-128-rows-split",
+      "fast-128-rows-split-96",
+      "fast-128-rows-split-112",
       "fast-128-rows",
+      "fast-160-rows-split",
       "fast-192-rows-split",
       "fast-256-rows-narrow",
       "fast-short-k-more-rows",
       "fast-short-k",
       "fast-wide-long",
       "fast-one-round",
+      "fast-one-round-of-160-columns",
+      "fast-160-rows",
       "fast-one-round-of-192",
+      "fast-one-round-of-224-columns",
       "fast-two-rounds",
+      "fast-two-rounds-of-160-columns",
       "fast-long-k",
       "fast-many-rows",
       "fast",
@@ -537,8 +559,11 @@ inline const char* rule_id(int rule) {
       "promoted-64-rows",
       "promoted-128-rows-split",
       "promoted-128-rows-narrow",
+      "promoted-128-rows-long",
       "promoted-128-rows",
+      "promoted-256-rows-split",
       "promoted-256-rows-narrow",
+      "promoted-192-rows",
       "promoted-short-k",
       "promoted-wide-more-rows",
       "promoted-wide",
@@ -1739,7 +1764,12 @@ inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, in
 
 inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t accumulation, int64_t grouping, int64_t num_sms, int64_t scaling) {
   [[maybe_unused]] const int64_t tiles_128 = ((M + 127) / 128) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t columns_96 = ((N + 95) / 96);
+  [[maybe_unused]] const int64_t columns_112 = ((N + 111) / 112);
+  [[maybe_unused]] const int64_t columns_128 = ((N + 127) / 128);
   [[maybe_unused]] const int64_t tall_tiles = ((M + 191) / 192) * ((N + 127) / 128);
+  [[maybe_unused]] const int64_t tiles_160 = ((M + 127) / 128) * ((N + 159) / 160);
+  [[maybe_unused]] const int64_t tiles_224 = ((M + 127) / 128) * ((N + 223) / 224);
   [[maybe_unused]] const int64_t wide_tiles = ((M + 127) / 128) * ((N + 191) / 192);
   [[maybe_unused]] const bool measured_sizes = num_sms == 132 && K % 16 == 0 && grouping == 0 /* none */ && M <= 4096 && N >= 896 && N <= 28672 && K >= 896 && K <= 28672;
   [[maybe_unused]] const bool straight = accumulation == 1 /* fast */ && scaling != 2 /* block */;
@@ -1797,15 +1827,15 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_fast_f256x128_128 = 3496000 + 257300 * cost_steps + 192 * cost_tiles_256x128 * cost_steps + 572500 * cost_rounds_256x128_132 + 275600 * cost_rounds_256x128_132 * cost_steps + 79 * cost_weight + 135 * cost_input + 385 * cost_output;
       if (cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f32x64-128-s2
         rule = 179;
-        return 31;
+        return 30;
       }
       if (cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128-s2
         rule = 180;
-        return 35;
+        return 34;
       }
       if (cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128
         rule = 181;
-        return 36;
+        return 35;
       }
       if (cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128-s2
         rule = 182;
@@ -1817,23 +1847,23 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       }
       if (cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x64_128_s2 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128-team
         rule = 184;
-        return 43;
+        return 46;
       }
       if (cost_fast_f128x128_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128
         rule = 185;
-        return 44;
+        return 47;
       }
       if (cost_fast_f192x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f192x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f192x64-128-s2
         rule = 186;
-        return 47;
+        return 55;
       }
       if (cost_fast_f192x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f192x128-128
         rule = 187;
-        return 48;
+        return 56;
       }
       if (true) {  // wgmma-fast-f256x128-128
         rule = 188;
-        return 50;
+        return 58;
       }
     }
     if (measured_sizes && accumulation == 0 /* accurate */ && scaling != 2 /* block */) {
@@ -1887,19 +1917,19 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_row_p256x128_128 = 5833000 + 333500 * cost_steps + 210 * cost_tiles_256x128 * cost_steps + 2178000 * cost_rounds_256x128_132 + 356400 * cost_rounds_256x128_132 * cost_steps + 61 * cost_weight + 171 * cost_input + 421 * cost_output;
       if (cost_row_p16x64_128_s2 <= cost_row_p32x64_128 && cost_row_p16x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p64x64_128 && cost_row_p16x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p128x64_128 && cost_row_p16x64_128_s2 <= cost_row_p128x128_128 && cost_row_p16x64_128_s2 <= cost_row_p128x192_128 && cost_row_p16x64_128_s2 <= cost_row_p192x128_128 && cost_row_p16x64_128_s2 <= cost_row_p256x128_128) {  // wgmma-row-p16x64-128-s2
         rule = 189;
-        return 29;
+        return 28;
       }
       if (cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128 && cost_row_p32x64_128 <= cost_row_p256x128_128) {  // wgmma-row-p32x64-128
         rule = 190;
-        return 34;
+        return 33;
       }
       if (cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128 && cost_row_p64x64_128_s2 <= cost_row_p256x128_128) {  // wgmma-row-p64x64-128-s2
         rule = 191;
-        return 37;
+        return 36;
       }
       if (cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128 && cost_row_p64x64_128 <= cost_row_p256x128_128) {  // wgmma-row-p64x64-128
         rule = 192;
-        return 38;
+        return 37;
       }
       if (cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128 && cost_row_p64x128_128_s2 <= cost_row_p256x128_128) {  // wgmma-row-p64x128-128-s2
         rule = 193;
@@ -1907,23 +1937,23 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       }
       if (cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128 && cost_row_p128x64_128 <= cost_row_p256x128_128) {  // wgmma-row-p128x64-128
         rule = 194;
-        return 42;
+        return 43;
       }
       if (cost_row_p128x128_128 <= cost_row_p128x192_128 && cost_row_p128x128_128 <= cost_row_p192x128_128 && cost_row_p128x128_128 <= cost_row_p256x128_128) {  // wgmma-row-p128x128-128
         rule = 195;
-        return 45;
+        return 49;
       }
       if (cost_row_p128x192_128 <= cost_row_p192x128_128 && cost_row_p128x192_128 <= cost_row_p256x128_128) {  // wgmma-row-p128x192-128
         rule = 196;
-        return 46;
+        return 51;
       }
       if (cost_row_p192x128_128 <= cost_row_p256x128_128) {  // wgmma-row-p192x128-128
         rule = 197;
-        return 49;
+        return 57;
       }
       if (true) {  // wgmma-row-p256x128-128
         rule = 198;
-        return 52;
+        return 60;
       }
     }
     if (measured_sizes && scaling == 2 /* block */) {
@@ -1980,23 +2010,23 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_block_p256x128_128 = 4431000 + 364200 * cost_steps + 7881 * cost_tiles_256x128 + 192 * cost_tiles_256x128 * cost_steps + 1006000 * cost_rounds_256x128_132 + 381300 * cost_rounds_256x128_132 * cost_steps + 71 * cost_weight + 146 * cost_input + 73 * cost_output;
       if (cost_block_p16x64_128_s2 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p32x64_128 && cost_block_p16x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p64x64_128 && cost_block_p16x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p128x64_128 && cost_block_p16x64_128_s2 <= cost_block_p128x128_128 && cost_block_p16x64_128_s2 <= cost_block_p128x192_128 && cost_block_p16x64_128_s2 <= cost_block_p192x128_128 && cost_block_p16x64_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p16x64-128-s2
         rule = 199;
-        return 29;
+        return 28;
       }
       if (cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128 && cost_block_p32x64_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p32x64-128-s2
         rule = 200;
-        return 33;
+        return 32;
       }
       if (cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128 && cost_block_p32x64_128 <= cost_block_p256x128_128) {  // wgmma-block-p32x64-128
         rule = 201;
-        return 34;
+        return 33;
       }
       if (cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128 && cost_block_p64x64_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p64x64-128-s2
         rule = 202;
-        return 37;
+        return 36;
       }
       if (cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128 && cost_block_p64x64_128 <= cost_block_p256x128_128) {  // wgmma-block-p64x64-128
         rule = 203;
-        return 38;
+        return 37;
       }
       if (cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128 && cost_block_p64x128_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p64x128-128-s2
         rule = 204;
@@ -2004,174 +2034,210 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       }
       if (cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128 && cost_block_p128x64_128 <= cost_block_p256x128_128) {  // wgmma-block-p128x64-128
         rule = 205;
-        return 42;
+        return 43;
       }
       if (cost_block_p128x128_128 <= cost_block_p128x192_128 && cost_block_p128x128_128 <= cost_block_p192x128_128 && cost_block_p128x128_128 <= cost_block_p256x128_128) {  // wgmma-block-p128x128-128
         rule = 206;
-        return 45;
+        return 49;
       }
       if (cost_block_p128x192_128 <= cost_block_p192x128_128 && cost_block_p128x192_128 <= cost_block_p256x128_128) {  // wgmma-block-p128x192-128
         rule = 207;
-        return 46;
+        return 51;
       }
       if (cost_block_p192x128_128 <= cost_block_p256x128_128) {  // wgmma-block-p192x128-128
         rule = 208;
-        return 49;
+        return 57;
       }
       if (true) {  // wgmma-block-p256x128-128
         rule = 209;
-        return 52;
+        return 60;
       }
     }
   }
   // straight: sm90
   if ((arch & 0x10u) != 0) {
-    if (straight && M <= 16 && split) {  // fast-16-rows-split
+    if (straight && M <= 16) {  // fast-16-rows
       rule = 210;
       return 27;
     }
-    if (straight && M <= 16 && long_ && grouping == 0 /* none */) {  // fast-16-rows-long
-      rule = 211;
-      return 27;
-    }
-    if (straight && M <= 16) {  // fast-16-rows
-      rule = 212;
-      return 28;
-    }
     if (straight && M <= 32 && split) {  // fast-32-rows-split
-      rule = 213;
-      return 31;
+      rule = 211;
+      return 30;
     }
     if (straight && M <= 32) {  // fast-32-rows
-      rule = 214;
-      return 32;
+      rule = 212;
+      return 31;
     }
     if (straight && M <= 64 && split) {  // fast-64-rows-split
+      rule = 213;
+      return 34;
+    }
+    if (straight && M <= 64 && long_ && grouping == 0 /* none */) {  // fast-64-rows-long
+      rule = 214;
+      return 38;
+    }
+    if (straight && M <= 64) {  // fast-64-rows
       rule = 215;
       return 35;
     }
-    if (straight && M <= 64) {  // fast-64-rows
-      rule = 216;
-      return 36;
-    }
     if (straight && M <= 128 && split) {  // fast-128-rows-split
-      rule = 217;
+      rule = 216;
       return 40;
     }
-    if (straight && M <= 128 && narrower) {  // fast-128-rows
+    if (straight && M <= 128 && columns_96 * 2 <= num_sms && K >= 8192 && grouping == 0 /* none */) {  // fast-128-rows-split-96
+      rule = 217;
+      return 44;
+    }
+    if (straight && M <= 128 && columns_112 * 2 <= num_sms && K >= 8192 && grouping == 0 /* none */) {  // fast-128-rows-split-112
       rule = 218;
+      return 45;
+    }
+    if (straight && M <= 128 && narrower) {  // fast-128-rows
+      rule = 219;
       return 41;
     }
+    if (straight && M <= 160 && split) {  // fast-160-rows-split
+      rule = 220;
+      return 53;
+    }
     if (straight && M <= 192 && split) {  // fast-192-rows-split
-      rule = 219;
-      return 47;
+      rule = 221;
+      return 55;
     }
     if (straight && M <= 256 && few_columns) {  // fast-256-rows-narrow
-      rule = 220;
+      rule = 222;
       return 41;
     }
     if (straight && K <= 512 && M >= 1024) {  // fast-short-k-more-rows
-      rule = 221;
-      return 51;
+      rule = 223;
+      return 59;
     }
     if (straight && K <= 512) {  // fast-short-k
-      rule = 222;
-      return 44;
+      rule = 224;
+      return 47;
     }
     if (straight && M > 128 && M <= 1024 && long_) {  // fast-wide-long
-      rule = 223;
-      return 50;
+      rule = 225;
+      return 58;
     }
     if (straight && tiles_128 <= num_sms) {  // fast-one-round
-      rule = 224;
-      return 43;
-    }
-    if (straight && tall_tiles <= num_sms) {  // fast-one-round-of-192
-      rule = 225;
-      return 48;
-    }
-    if (straight && M <= 256 && tiles_128 <= num_sms * 2) {  // fast-two-rounds
       rule = 226;
-      return 43;
+      return 46;
     }
-    if (straight && M <= 1024 && K >= 7168) {  // fast-long-k
+    if (straight && tiles_160 <= num_sms && grouping == 0 /* none */) {  // fast-one-round-of-160-columns
       rule = 227;
       return 50;
     }
-    if (straight && M >= 8192 && N >= 8192 && K <= 8192) {  // fast-many-rows
+    if (straight && M > 128 && M <= 160 && N >= num_sms * 80 && grouping == 0 /* none */) {  // fast-160-rows
       rule = 228;
-      return 48;
+      return 54;
+    }
+    if (straight && tall_tiles <= num_sms) {  // fast-one-round-of-192
+      rule = 229;
+      return 56;
+    }
+    if (straight && tiles_224 <= num_sms && grouping == 0 /* none */) {  // fast-one-round-of-224-columns
+      rule = 230;
+      return 52;
+    }
+    if (straight && M <= 256 && tiles_128 <= num_sms * 2) {  // fast-two-rounds
+      rule = 231;
+      return 46;
+    }
+    if (straight && tiles_128 > num_sms * 2 && tiles_160 <= num_sms * 2 && grouping == 0 /* none */) {  // fast-two-rounds-of-160-columns
+      rule = 232;
+      return 50;
+    }
+    if (straight && M <= 1024 && K >= 7168) {  // fast-long-k
+      rule = 233;
+      return 58;
+    }
+    if (straight && M >= 8192 && N >= 8192 && K <= 8192) {  // fast-many-rows
+      rule = 234;
+      return 56;
     }
     if (straight) {  // fast
-      rule = 229;
-      return 44;
+      rule = 235;
+      return 47;
     }
   }
   // promoted: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 16 && split) {  // promoted-16-rows-split
-      rule = 230;
-      return 29;
+      rule = 236;
+      return 28;
     }
     if (M <= 16) {  // promoted-16-rows
-      rule = 231;
-      return 30;
+      rule = 237;
+      return 29;
     }
     if (M <= 32 && split) {  // promoted-32-rows-split
-      rule = 232;
-      return 33;
+      rule = 238;
+      return 32;
     }
     if (M <= 32) {  // promoted-32-rows
-      rule = 233;
-      return 34;
+      rule = 239;
+      return 33;
     }
     if (M <= 64 && split) {  // promoted-64-rows-split
-      rule = 234;
-      return 37;
+      rule = 240;
+      return 36;
     }
     if (M <= 64) {  // promoted-64-rows
-      rule = 235;
-      return 38;
+      rule = 241;
+      return 37;
     }
-    if (M <= 128 && split && K >= 7168) {  // promoted-128-rows-split
-      rule = 236;
-      return 39;
+    if (M <= 128 && split) {  // promoted-128-rows-split
+      rule = 242;
+      return 42;
     }
     if (M <= 128 && few_columns) {  // promoted-128-rows-narrow
-      rule = 237;
-      return 38;
+      rule = 243;
+      return 37;
+    }
+    if (M <= 128 && columns_128 * 2 <= num_sms && K >= 12288 && grouping == 0 /* none */) {  // promoted-128-rows-long
+      rule = 244;
+      return 48;
     }
     if (M <= 128 && N <= num_sms * 64) {  // promoted-128-rows
-      rule = 238;
-      return 42;
+      rule = 245;
+      return 43;
+    }
+    if (M <= 256 && split && K >= 7168) {  // promoted-256-rows-split
+      rule = 246;
+      return 48;
     }
     if (M <= 256 && few_columns) {  // promoted-256-rows-narrow
-      rule = 239;
-      return 42;
+      rule = 247;
+      return 43;
+    }
+    if (M > 128 && M <= 192 && columns_128 * 3 <= num_sms && K >= 2048 && grouping == 0 /* none */) {  // promoted-192-rows
+      rule = 248;
+      return 39;
     }
     if (K <= 512 && M >= 512) {  // promoted-short-k
-      rule = 240;
-      return 49;
+      rule = 249;
+      return 57;
     }
     if (N >= 24576 && K >= 1024 && M >= 2048) {  // promoted-wide-more-rows
-      rule = 241;
-      return 49;
+      rule = 250;
+      return 57;
     }
     if (N >= 24576 && K >= 1024) {  // promoted-wide
-      rule = 242;
-      return 46;
+      rule = 251;
+      return 51;
     }
     if (M > 128 && M <= 1024 && long_) {  // promoted-long-k
-      rule = 243;
-      return 52;
+      rule = 252;
+      return 60;
     }
     if (tiles_128 > num_sms && wide_tiles <= num_sms) {  // promoted-one-round-of-192
-      rule = 244;
-      return 46;
+      rule = 253;
+      return 51;
     }
     if (true) {  // promoted
-      rule = 245;
-      return 45;
+      rule = 254;
+      return 49;
     }
   }
   return -1;
@@ -2188,46 +2254,46 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   // blocks: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (scaling == 2 /* block */) {  // t-promote
-      rule = 246;
-      return 57;
+      rule = 255;
+      return 65;
     }
   }
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (tiles_512 * 2 >= num_sms * 8 && fours) {  // rubin-2x1-c8
-      rule = 247;
-      return 61;
+      rule = 256;
+      return 69;
     }
     if (large && twos) {  // rubin-2x1-c4
-      rule = 248;
-      return 60;
+      rule = 257;
+      return 68;
     }
     if (large) {  // rubin-2x1
-      rule = 249;
-      return 59;
+      rule = 258;
+      return 67;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
-      rule = 250;
-      return 58;
+      rule = 259;
+      return 66;
     }
   }
   // rest: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
-      rule = 251;
-      return 56;
+      rule = 260;
+      return 64;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 252;
-      return 55;
+      rule = 261;
+      return 63;
     }
     if (tiles_128 * 2 >= num_sms) {  // t-n128
-      rule = 253;
-      return 54;
+      rule = 262;
+      return 62;
     }
     if (true) {  // t-n64
-      rule = 254;
-      return 53;
+      rule = 263;
+      return 61;
     }
   }
   return -1;
@@ -2391,8 +2457,6 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
       return K % 16 == 0;
     case Tile::k128x128_128:
       return K % 16 == 0;
-    case Tile::kF16x64_128_s2:
-      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */ && grouping == 0 /* none */;
     case Tile::kF16x64_128:
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kP16x64_128_s2:
@@ -2415,22 +2479,40 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
       return K % 16 == 0 && grouping == 0 /* none */;
     case Tile::kP64x64_128:
       return K % 16 == 0;
+    case Tile::kF64x128_128:
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kP64x128_128_s2:
       return K % 16 == 0 && grouping == 0 /* none */;
     case Tile::kF128x64_128_s2:
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */ && grouping == 0 /* none */;
     case Tile::kF128x64_128:
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
+    case Tile::kP128x64_128_s2:
+      return K % 16 == 0 && grouping == 0 /* none */;
     case Tile::kP128x64_128:
       return K % 16 == 0;
+    case Tile::kF128x96_128_s2:
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */ && grouping == 0 /* none */;
+    case Tile::kF128x112_128_s2:
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */ && grouping == 0 /* none */;
     case Tile::kF128x128_128_team:
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kF128x128_128:
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
+    case Tile::kP128x128_128_s2:
+      return K % 16 == 0 && grouping == 0 /* none */;
     case Tile::kP128x128_128:
       return K % 16 == 0;
+    case Tile::kF128x160_128:
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kP128x192_128:
       return K % 16 == 0;
+    case Tile::kF128x224_128:
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
+    case Tile::kF160x64_128_s2:
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */ && grouping == 0 /* none */;
+    case Tile::kF160x128_128:
+      return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */;
     case Tile::kF192x64_128_s2:
       return K % 16 == 0 && scaling != 2 /* block */ && accumulation == 1 /* fast */ && grouping == 0 /* none */;
     case Tile::kF192x128_128:
