@@ -62,6 +62,7 @@ set(TILEWRIGHT_GROUP_g90a_SOURCES
   gemm_4bit/Tile_w128x128_128_s4.cu
   gemm_4bit/Tile_w128x192_128_s2.cu
   gemm_4bit/Tile_w128x192_128_s4.cu
+  gemm_4bit/Tile_w176x128_64.cu
   gemm_4bit/Tile_w192x128_64_s2.cu
   gemm_4bit/Tile_w256x128_64_s2.cu
   gemm_4bit/Tile_w32x128_128.cu

@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_4bit {
 
-const char* const kSpecDigest = "8ebea13dd259ae79aa1925c70bee11b8e3300b665651bbc8d278406b3bd0d160";
+const char* const kSpecDigest = "2ca56c0402605c0b83476b4e6864da5bb1c4506b1ad302dea2450dfd74c4c322";
 
 cudaError_t launch_simt_1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_simt_1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
@@ -74,6 +74,8 @@ cudaError_t launch_d16_k8_c1_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_d16_k8_c1_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_d16_k8_c2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_d16_k8_c2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w176x128_64_f16(const Gemm4bitArgs& args, cudaStream_t stream);
+cudaError_t launch_w176x128_64_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w192x128_64_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w192x128_64_s2_bf16(const Gemm4bitArgs& args, cudaStream_t stream);
 cudaError_t launch_w256x128_64_s2_f16(const Gemm4bitArgs& args, cudaStream_t stream);
@@ -245,6 +247,10 @@ cudaError_t launch(Tile tile, [[maybe_unused]] DType dtype, [[maybe_unused]] con
     case Tile::kD16_k8_c2:
       if (dtype == DType::kF16) return launch_d16_k8_c2_f16(args, stream);
       if (dtype == DType::kBf16) return launch_d16_k8_c2_bf16(args, stream);
+      break;
+    case Tile::kW176x128_64:
+      if (dtype == DType::kF16) return launch_w176x128_64_f16(args, stream);
+      if (dtype == DType::kBf16) return launch_w176x128_64_bf16(args, stream);
       break;
     case Tile::kW192x128_64_s2:
       if (dtype == DType::kF16) return launch_w192x128_64_s2_f16(args, stream);

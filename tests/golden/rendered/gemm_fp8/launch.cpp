@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_fp8 {
 
-const char* const kSpecDigest = "8ebea13dd259ae79aa1925c70bee11b8e3300b665651bbc8d278406b3bd0d160";
+const char* const kSpecDigest = "2ca56c0402605c0b83476b4e6864da5bb1c4506b1ad302dea2450dfd74c4c322";
 
 cudaError_t launch_d8x4_small_f16(const GemmFp8Args& args, cudaStream_t stream);
 cudaError_t launch_d8x4_small_bf16(const GemmFp8Args& args, cudaStream_t stream);

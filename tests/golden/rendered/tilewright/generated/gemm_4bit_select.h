@@ -133,28 +133,29 @@ enum class Tile : int {
   kD16_k7_c8 = 28,
   kD16_k8_c1 = 29,
   kD16_k8_c2 = 30,
-  kW192x128_64_s2 = 31,
-  kW256x128_64_s2 = 32,
-  kW32x64_128_s4 = 33,
-  kW32x128_128 = 34,
-  kW32x128_128_s2 = 35,
-  kW32x128_128_s3 = 36,
-  kW32x256_128_s2 = 37,
-  kW32x256_128_s5 = 38,
-  kW64x64_128_s4 = 39,
-  kW64x128_128_s2 = 40,
-  kW64x128_128_s3 = 41,
-  kW64x192_128_s2 = 42,
-  kW64x192_128_s4 = 43,
-  kW64x256_128 = 44,
-  kW128x128_128 = 45,
-  kW128x128_128_s2 = 46,
-  kW128x128_128_s3 = 47,
-  kW128x128_128_s4 = 48,
-  kW128x192_128_s2 = 49,
-  kW128x192_128_s4 = 50,
+  kW176x128_64 = 31,
+  kW192x128_64_s2 = 32,
+  kW256x128_64_s2 = 33,
+  kW32x64_128_s4 = 34,
+  kW32x128_128 = 35,
+  kW32x128_128_s2 = 36,
+  kW32x128_128_s3 = 37,
+  kW32x256_128_s2 = 38,
+  kW32x256_128_s5 = 39,
+  kW64x64_128_s4 = 40,
+  kW64x128_128_s2 = 41,
+  kW64x128_128_s3 = 42,
+  kW64x192_128_s2 = 43,
+  kW64x192_128_s4 = 44,
+  kW64x256_128 = 45,
+  kW128x128_128 = 46,
+  kW128x128_128_s2 = 47,
+  kW128x128_128_s3 = 48,
+  kW128x128_128_s4 = 49,
+  kW128x192_128_s2 = 50,
+  kW128x192_128_s4 = 51,
 };
-inline constexpr int kTileCount = 51;
+inline constexpr int kTileCount = 52;
 
 struct TileInfo {
   const char* name;
@@ -194,6 +195,7 @@ inline constexpr TileInfo kTiles[kTileCount] = {
     {"d16-k7-c8", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
     {"d16-k8-c1", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
     {"d16-k8-c2", static_cast<int>(Engine::k_decode), 0x10u, 0x3u},
+    {"w176x128-64", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w192x128-64-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w256x128-64-s2", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
     {"w32x64-128-s4", static_cast<int>(Engine::k_wgmma), 0x10u, 0x3u},
@@ -271,7 +273,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 321;
+inline constexpr int kRuleCount = 325;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -365,6 +367,7 @@ inline const char* rule_id(int rule) {
       "engine-nf4-d16-k7-c8",
       "engine-nf4-d16-k8-c1",
       "engine-nf4-d16-k8-c2",
+      "engine-nf4-w176x128-64",
       "engine-nf4-w192x128-64-s2",
       "engine-nf4-w256x128-64-s2",
       "engine-nf4-w32x64-128-s4",
@@ -401,6 +404,7 @@ inline const char* rule_id(int rule) {
       "engine-nf4-prepacked-d16-k7-c8",
       "engine-nf4-prepacked-d16-k8-c1",
       "engine-nf4-prepacked-d16-k8-c2",
+      "engine-nf4-prepacked-w176x128-64",
       "engine-nf4-prepacked-w192x128-64-s2",
       "engine-nf4-prepacked-w256x128-64-s2",
       "engine-nf4-prepacked-w32x64-128-s4",
@@ -521,6 +525,7 @@ inline const char* rule_id(int rule) {
       "decode-16-k8192",
       "decode-16-k14336",
       "decode-16-long-k",
+      "wgmma-nf4-w176x128-64",
       "wgmma-nf4-w192x128-64-s2",
       "wgmma-nf4-w256x128-64-s2",
       "wgmma-nf4-w32x64-128-s4",
@@ -541,6 +546,7 @@ inline const char* rule_id(int rule) {
       "wgmma-nf4-w128x128-128-s4",
       "wgmma-nf4-w128x192-128-s2",
       "wgmma-nf4-w128x192-128-s4",
+      "wgmma-nf4-prepacked-w176x128-64",
       "wgmma-nf4-prepacked-w192x128-64-s2",
       "wgmma-nf4-prepacked-w256x128-64-s2",
       "wgmma-nf4-prepacked-w32x64-128-s4",
@@ -602,9 +608,9 @@ inline const char* rule_id(int rule) {
 
 namespace rules {
 
-inline constexpr int64_t kField_kc[kTileCount] = { 0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128 };
-inline constexpr int64_t kField_mt[kTileCount] = { 0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 256, 32, 32, 32, 32, 32, 32, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 128 };
-inline constexpr int64_t kField_nt[kTileCount] = { 0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 128, 64, 128, 128, 128, 256, 256, 64, 128, 128, 192, 192, 256, 128, 128, 128, 128, 192, 192 };
+inline constexpr int64_t kField_kc[kTileCount] = { 0, 0, 0, 0, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 64, 64, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128 };
+inline constexpr int64_t kField_mt[kTileCount] = { 0, 0, 0, 0, 32, 32, 64, 64, 128, 128, 32, 32, 32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 176, 192, 256, 32, 32, 32, 32, 32, 32, 64, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 128 };
+inline constexpr int64_t kField_nt[kTileCount] = { 0, 0, 0, 0, 64, 128, 64, 128, 64, 128, 64, 128, 256, 32, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 128, 128, 64, 128, 128, 128, 256, 256, 64, 128, 128, 192, 192, 256, 128, 128, 128, 128, 192, 192 };
 
 inline int64_t decide_path([[maybe_unused]] uint32_t arch, int16_t& rule, int64_t K, int64_t M, int64_t N, int64_t blocksize, int64_t dtype, int64_t layout, int64_t num_sms) {
   [[maybe_unused]] const int64_t n_blocks = ((N + 63) / 64);
@@ -1019,12 +1025,16 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_nf4_d16_k8_c1 = 4196000 + 21030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27380 * cost_input + 2061 * cost_output;
       const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
       const int64_t cost_nf4_d16_k8_c2 = 6466000 + 583 * cost_steps + 14530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12710 * cost_output + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_tiles_176x128 = ((M + 175) / 176) * ((N + 127) / 128);
+      const int64_t cost_last_176x128 = cost_tiles_176x128 + -1;
+      const int64_t cost_rounds_176x128_132 = cost_last_176x128 / 132;
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_nf4_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 551 * cost_output;
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
       const int64_t cost_late_192x128_132_66 = cost_last_192x128 + 66;
       const int64_t cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 / 132;
-      const int64_t cost_weight = N * K / 1024;
       const int64_t cost_nf4_w192x128_64_s2 = 6553000 + 182000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2136000 * cost_rounds_192x128_132 + 230800 * cost_rounds_192x128_132 * cost_steps + 151900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input;
       const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
       const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
@@ -1119,148 +1129,152 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_late_128x192_120_30 = cost_last_128x192 + 90;
       const int64_t cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 / 120;
       const int64_t cost_nf4_w128x192_128_s4 = 6677000 + 112200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2085000 * cost_rounds_128x192_120 + 132000 * cost_rounds_128x192_120 * cost_steps + 264200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input;
-      if (M <= 8 && K <= 1536 && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k3-c1
+      if (M <= 8 && K <= 1536 && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c1 <= cost_nf4_w176x128_64 && cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k3-c1
         rule = 74;
         return 2;
       }
-      if (M <= 8 && K <= 3072 && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k3-c2
+      if (M <= 8 && K <= 3072 && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c2 <= cost_nf4_w176x128_64 && cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k3-c2
         rule = 75;
         return 2;
       }
-      if (M <= 8 && K <= 2048 && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k4-c1
+      if (M <= 8 && K <= 2048 && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c1 <= cost_nf4_w176x128_64 && cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k4-c1
         rule = 76;
         return 2;
       }
-      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k4-c2
+      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c2 <= cost_nf4_w176x128_64 && cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k4-c2
         rule = 77;
         return 2;
       }
-      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k8-c1
+      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c1 <= cost_nf4_w176x128_64 && cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k8-c1
         rule = 78;
         return 2;
       }
-      if (M <= 8 && K <= 8192 && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k8-c2
+      if (M <= 8 && K <= 8192 && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c2 <= cost_nf4_w176x128_64 && cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k8-c2
         rule = 79;
         return 2;
       }
-      if (M <= 8 && K <= 14336 && (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k14-c2
+      if (M <= 8 && K <= 14336 && (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c2 <= cost_nf4_w176x128_64 && cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k14-c2
         rule = 80;
         return 2;
       }
-      if (M <= 8 && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k14-c4
+      if (M <= 8 && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c4 <= cost_nf4_w176x128_64 && cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k14-c4
         rule = 81;
         return 2;
       }
-      if (M <= 16 && K <= 2048 && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k2-c2
+      if (M <= 16 && K <= 2048 && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k2_c2 <= cost_nf4_w176x128_64 && cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k2-c2
         rule = 82;
         return 2;
       }
-      if (M <= 16 && K <= 1536 && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k3-c1
+      if (M <= 16 && K <= 1536 && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c1 <= cost_nf4_w176x128_64 && cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k3-c1
         rule = 83;
         return 2;
       }
-      if (M <= 16 && K <= 3072 && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k3-c2
+      if (M <= 16 && K <= 3072 && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c2 <= cost_nf4_w176x128_64 && cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k3-c2
         rule = 84;
         return 2;
       }
-      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k4-c2
+      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k4_c2 <= cost_nf4_w176x128_64 && cost_nf4_d16_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k4-c2
         rule = 85;
         return 2;
       }
-      if (M <= 16 && K <= 14336 && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k7-c4
+      if (M <= 16 && K <= 14336 && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c4 <= cost_nf4_w176x128_64 && cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k7-c4
         rule = 86;
         return 2;
       }
-      if (M <= 16 && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k7-c8
+      if (M <= 16 && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c8 <= cost_nf4_w176x128_64 && cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k7-c8
         rule = 87;
         return 2;
       }
-      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k8-c1
+      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k8_c1 <= cost_nf4_w176x128_64 && cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k8-c1
         rule = 88;
         return 2;
       }
-      if (M <= 16 && K <= 8192 && cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k8-c2
+      if (M <= 16 && K <= 8192 && cost_nf4_d16_k8_c2 <= cost_nf4_w176x128_64 && cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k8-c2
         rule = 89;
         return 2;
       }
-      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w192x128-64-s2
+      if (cost_nf4_w176x128_64 <= cost_nf4_w192x128_64_s2 && cost_nf4_w176x128_64 <= cost_nf4_w256x128_64_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x64_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s5 && cost_nf4_w176x128_64 <= cost_nf4_w64x64_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w64x256_128 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w176x128-64
         rule = 90;
         return 3;
       }
-      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w256x128-64-s2
+      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w192x128-64-s2
         rule = 91;
         return 3;
       }
-      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x64-128-s4
+      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w256x128-64-s2
         rule = 92;
         return 3;
       }
-      if (cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128
+      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x64-128-s4
         rule = 93;
         return 3;
       }
-      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128-s2
+      if (cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128
         rule = 94;
         return 3;
       }
-      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128-s3
+      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128-s2
         rule = 95;
         return 3;
       }
-      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x256-128-s2
+      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128-s3
         rule = 96;
         return 3;
       }
-      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x256-128-s5
+      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x256-128-s2
         rule = 97;
         return 3;
       }
-      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x64-128-s4
+      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x256-128-s5
         rule = 98;
         return 3;
       }
-      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x128-128-s2
+      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x64-128-s4
         rule = 99;
         return 3;
       }
-      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x128-128-s3
+      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x128-128-s2
         rule = 100;
         return 3;
       }
-      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x192-128-s2
+      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x128-128-s3
         rule = 101;
         return 3;
       }
-      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x192-128-s4
+      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x192-128-s2
         rule = 102;
         return 3;
       }
-      if (cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x256-128
+      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x192-128-s4
         rule = 103;
         return 3;
       }
-      if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128
+      if (cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x256-128
         rule = 104;
         return 3;
       }
-      if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s2
+      if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128
         rule = 105;
         return 3;
       }
-      if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s3
+      if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s2
         rule = 106;
         return 3;
       }
-      if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s4
+      if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s3
         rule = 107;
         return 3;
       }
-      if (cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x192-128-s2
+      if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s4
         rule = 108;
         return 3;
       }
-      if (true) {  // engine-nf4-w128x192-128-s4
+      if (cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x192-128-s2
         rule = 109;
+        return 3;
+      }
+      if (true) {  // engine-nf4-w128x192-128-s4
+        rule = 110;
         return 3;
       }
     }
@@ -1281,12 +1295,15 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
       const int64_t cost_rounds_16x16_16 = cost_last_16x16 / 16;
       const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
+      const int64_t cost_tiles_176x128 = ((M + 175) / 176) * ((N + 127) / 128);
+      const int64_t cost_last_176x128 = cost_tiles_176x128 + -1;
+      const int64_t cost_rounds_176x128_132 = cost_last_176x128 / 132;
+      const int64_t cost_weight = N * K / 1024;
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
       const int64_t cost_late_192x128_132_66 = cost_last_192x128 + 66;
       const int64_t cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 / 132;
-      const int64_t cost_weight = N * K / 1024;
       const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
       const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
       const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
@@ -1377,6 +1394,7 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_nf4_prepacked_d16_k7_c8 = 6751000 + 49180 * cost_tiles_16x16 + 116100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47670 * cost_output;
       const int64_t cost_nf4_prepacked_d16_k8_c1 = 4196000 + 21030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27380 * cost_input + 2061 * cost_output;
       const int64_t cost_nf4_prepacked_d16_k8_c2 = 6466000 + 583 * cost_steps + 14530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12710 * cost_output + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_prepacked_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 551 * cost_output;
       const int64_t cost_nf4_prepacked_w192x128_64_s2 = 6553000 + 182000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2136000 * cost_rounds_192x128_132 + 230800 * cost_rounds_192x128_132 * cost_steps + 151900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input;
       const int64_t cost_nf4_prepacked_w256x128_64_s2 = 7554000 + 271800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2471000 * cost_rounds_256x128_132 + 337900 * cost_rounds_256x128_132 * cost_steps + 223500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input;
       const int64_t cost_nf4_prepacked_w32x64_128_s4 = 3647000 + 29160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464900 * cost_rounds_32x64_244 + 23550 * cost_rounds_32x64_244 * cost_steps + 70830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps;
@@ -1397,148 +1415,152 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_nf4_prepacked_w128x128_128_s4 = 5167000 + 77070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1694000 * cost_rounds_128x128_120 + 89040 * cost_rounds_128x128_120 * cost_steps + 174900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input;
       const int64_t cost_nf4_prepacked_w128x192_128_s2 = 5508000 + 212300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1833000 * cost_rounds_128x192_132 + 245600 * cost_rounds_128x192_132 * cost_steps + 177600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input;
       const int64_t cost_nf4_prepacked_w128x192_128_s4 = 6677000 + 112200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2085000 * cost_rounds_128x192_120 + 132000 * cost_rounds_128x192_120 * cost_steps + 264200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input;
-      if (M <= 8 && K <= 1536 && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k3-c1
-        rule = 110;
-        return 2;
-      }
-      if (M <= 8 && K <= 3072 && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k3-c2
+      if (M <= 8 && K <= 1536 && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k3-c1
         rule = 111;
         return 2;
       }
-      if (M <= 8 && K <= 2048 && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k4-c1
+      if (M <= 8 && K <= 3072 && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k3-c2
         rule = 112;
         return 2;
       }
-      if (M <= 8 && K <= 4096 && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k4-c2
+      if (M <= 8 && K <= 2048 && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k4-c1
         rule = 113;
         return 2;
       }
-      if (M <= 8 && K <= 4096 && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k8-c1
+      if (M <= 8 && K <= 4096 && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k4-c2
         rule = 114;
         return 2;
       }
-      if (M <= 8 && K <= 8192 && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k8-c2
+      if (M <= 8 && K <= 4096 && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k8-c1
         rule = 115;
         return 2;
       }
-      if (M <= 8 && K <= 14336 && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k14-c2
+      if (M <= 8 && K <= 8192 && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k8-c2
         rule = 116;
         return 2;
       }
-      if (M <= 8 && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k14-c4
+      if (M <= 8 && K <= 14336 && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k14-c2
         rule = 117;
         return 2;
       }
-      if (M <= 16 && K <= 2048 && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k2-c2
+      if (M <= 8 && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k14-c4
         rule = 118;
         return 2;
       }
-      if (M <= 16 && K <= 1536 && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k3-c1
+      if (M <= 16 && K <= 2048 && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k2-c2
         rule = 119;
         return 2;
       }
-      if (M <= 16 && K <= 3072 && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k3-c2
+      if (M <= 16 && K <= 1536 && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k3-c1
         rule = 120;
         return 2;
       }
-      if (M <= 16 && K <= 4096 && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k4-c2
+      if (M <= 16 && K <= 3072 && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k3-c2
         rule = 121;
         return 2;
       }
-      if (M <= 16 && K <= 14336 && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k7-c4
+      if (M <= 16 && K <= 4096 && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k4-c2
         rule = 122;
         return 2;
       }
-      if (M <= 16 && (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k7-c8
+      if (M <= 16 && K <= 14336 && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k7-c4
         rule = 123;
         return 2;
       }
-      if (M <= 16 && K <= 4096 && (cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k8-c1
+      if (M <= 16 && (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k7-c8
         rule = 124;
         return 2;
       }
-      if (M <= 16 && K <= 8192 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k8-c2
+      if (M <= 16 && K <= 4096 && (cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k8-c1
         rule = 125;
         return 2;
       }
-      if (cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w192x128-64-s2
+      if (M <= 16 && K <= 8192 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k8-c2
         rule = 126;
-        return 3;
+        return 2;
       }
-      if (cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w256x128-64-s2
+      if (cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w176x128-64
         rule = 127;
         return 3;
       }
-      if (cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x64-128-s4
+      if (cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w192x128-64-s2
         rule = 128;
         return 3;
       }
-      if (cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x128-128
+      if (cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w256x128-64-s2
         rule = 129;
         return 3;
       }
-      if (cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x128-128-s2
+      if (cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x64-128-s4
         rule = 130;
         return 3;
       }
-      if (cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x128-128-s3
+      if (cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x128-128
         rule = 131;
         return 3;
       }
-      if (cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x256-128-s2
+      if (cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x128-128-s2
         rule = 132;
         return 3;
       }
-      if (cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x256-128-s5
+      if (cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x128-128-s3
         rule = 133;
         return 3;
       }
-      if (cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x64-128-s4
+      if (cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x256-128-s2
         rule = 134;
         return 3;
       }
-      if (cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x128-128-s2
+      if (cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x256-128-s5
         rule = 135;
         return 3;
       }
-      if (cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x128-128-s3
+      if (cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x64-128-s4
         rule = 136;
         return 3;
       }
-      if (cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x192-128-s2
+      if (cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x128-128-s2
         rule = 137;
         return 3;
       }
-      if (cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x192-128-s4
+      if (cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x128-128-s3
         rule = 138;
         return 3;
       }
-      if (cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x256-128
+      if (cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x192-128-s2
         rule = 139;
         return 3;
       }
-      if (cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128
+      if (cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x192-128-s4
         rule = 140;
         return 3;
       }
-      if (cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128-s2
+      if (cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x256-128
         rule = 141;
         return 3;
       }
-      if (cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128-s3
+      if (cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128
         rule = 142;
         return 3;
       }
-      if (cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128-s4
+      if (cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128-s2
         rule = 143;
         return 3;
       }
-      if (cost_nf4_prepacked_w128x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x192-128-s2
+      if (cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128-s3
         rule = 144;
         return 3;
       }
-      if (true) {  // engine-nf4-prepacked-w128x192-128-s4
+      if (cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128-s4
         rule = 145;
+        return 3;
+      }
+      if (cost_nf4_prepacked_w128x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x192-128-s2
+        rule = 146;
+        return 3;
+      }
+      if (true) {  // engine-nf4-prepacked-w128x192-128-s4
+        rule = 147;
         return 3;
       }
     }
@@ -1546,86 +1568,86 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
     if (hopper_ready && M <= 16 && K <= 28672) {  // hopper-16-rows
-      rule = 146;
+      rule = 148;
       return 2;
     }
     if (hopper_ready) {  // hopper-rest
-      rule = 147;
+      rule = 149;
       return 3;
     }
   }
   // simt-first: all
   if ((arch & 0xfffu) != 0) {
     if (dtype == 2 /* f32 */) {  // simt-f32
-      rule = 148;
+      rule = 150;
       return 0;
     }
     if (M <= 3) {  // simt-three-rows
-      rule = 149;
+      rule = 151;
       return 0;
     }
   }
   // high-bandwidth-m4: sm86 sm89 sm120
   if ((arch & 0x20au) != 0) {
     if (M == 4 && num_sms >= 48) {  // simt-high-bandwidth-m4
-      rule = 150;
+      rule = 152;
       return 0;
     }
   }
   // undersubscribed: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 8 && mma_blocks * 3 <= num_sms * 2) {  // simt-two-thirds-wave
-      rule = 151;
+      rule = 153;
       return 0;
     }
   }
   // undersubscribed-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (M == 4 && mma_blocks <= num_sms) {  // simt-hbm-m4
-      rule = 152;
+      rule = 154;
       return 0;
     }
   }
   // wide-n-sm89: sm89
   if ((arch & 0x8u) != 0) {
     if (M <= 6 && mma_blocks >= num_sms && num_sms >= 60) {  // simt-wide-n-sm89
-      rule = 153;
+      rule = 155;
       return 0;
     }
   }
   // wide-n: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (M <= 6 && mma_blocks >= num_sms && num_sms >= 48) {  // simt-wide-n
-      rule = 154;
+      rule = 156;
       return 0;
     }
   }
   // tall-k: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (K > N && M <= 17 && mma_blocks * 3 < num_sms) {  // simt-tall-k
-      rule = 155;
+      rule = 157;
       return 0;
     }
   }
   // simt-last: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 16 && mma_blocks * 4 <= num_sms) {  // simt-quarter-wave
-      rule = 156;
+      rule = 158;
       return 0;
     }
     if (M <= 32 && mma_blocks * 8 <= num_sms) {  // simt-eighth-wave
-      rule = 157;
+      rule = 159;
       return 0;
     }
     if (K % 64 != 0) {  // simt-k-tail
-      rule = 158;
+      rule = 160;
       return 0;
     }
   }
   // default: all
   if ((arch & 0xfffu) != 0) {
     if (true) {  // mma
-      rule = 159;
+      rule = 161;
       return 1;
     }
   }
@@ -1636,19 +1658,19 @@ inline int64_t decide_simt_tile([[maybe_unused]] uint32_t arch, int16_t& rule, i
   // rows: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 1) {  // simt-rows-1
-      rule = 160;
+      rule = 162;
       return 0;
     }
     if (M <= 2) {  // simt-rows-2
-      rule = 161;
+      rule = 163;
       return 1;
     }
     if (M <= 4) {  // simt-rows-4
-      rule = 162;
+      rule = 164;
       return 2;
     }
     if (true) {  // simt-rows-8
-      rule = 163;
+      rule = 165;
       return 3;
     }
   }
@@ -1672,47 +1694,47 @@ inline int64_t decide_tile_m([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // short: all
   if ((arch & 0xfffu) != 0) {
     if (M < 48 && !extra_row_busy) {  // m32-short
-      rule = 164;
+      rule = 166;
       return 0;
     }
     if (M <= 128 && !extra_row_adequate && blocks_32x64 >= num_sms * 2 && less_rows_by_32) {  // m32-less-padding
-      rule = 165;
+      rule = 167;
       return 0;
     }
   }
   // raise-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (prefer_64 && num_sms <= 72 && K >= N && !half_tail && blocks_128x128 * 2 >= num_sms) {  // m128-sm86
-      rule = 166;
+      rule = 168;
       return 2;
     }
   }
   // lower-sm120: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (prefer_64 && num_sms >= 150 && blocks_64x64 < num_sms) {  // m32-below-wave-150-sms
-      rule = 167;
+      rule = 169;
       return 0;
     }
   }
   // lower-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (prefer_64 && blocks_64x64 < num_sms / 2) {  // m32-below-half-wave-hbm
-      rule = 168;
+      rule = 170;
       return 0;
     }
   }
   // rest: all
   if ((arch & 0xfffu) != 0) {
     if (prefer_64 && wide && N * K < 4194304 && blocks_32x64 >= num_sms) {  // m32-small-wide
-      rule = 169;
+      rule = 171;
       return 0;
     }
     if (prefer_64) {  // m64
-      rule = 170;
+      rule = 172;
       return 1;
     }
     if (true) {  // m128
-      rule = 171;
+      rule = 173;
       return 2;
     }
   }
@@ -1737,115 +1759,115 @@ inline int64_t decide_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
   // mt32-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (tile_m == 32 && blocks_32x256 * 4 >= num_sms * 3 && blocks_32x256 <= num_sms) {  // mt32-hbm-one-wide-wave
-      rule = 172;
+      rule = 174;
       return 12;
     }
     if (tile_m == 32) {  // mt32-hbm
-      rule = 173;
+      rule = 175;
       return 10;
     }
   }
   // mt32-over-wave-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (over_wave_32x64 && m32 >= 3 && two_waves_32x128) {  // mt32-over-wave-wide-sm86
-      rule = 174;
+      rule = 176;
       return 5;
     }
   }
   // mt32-over-wave: sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0cu) != 0) {
     if (over_wave_32x64 && m32 >= 3 && two_waves_32x128 && K * 3 <= N) {  // mt32-over-wave-three-times-wide
-      rule = 175;
+      rule = 177;
       return 5;
     }
   }
   // mt32-over-wave-rest: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (over_wave_32x64 && m32 >= 2) {  // mt32-over-wave
-      rule = 176;
+      rule = 178;
       return 4;
     }
     if (over_wave_32x64 && blocks_32x64 < num_sms + num_sms / 5) {  // mt32-just-over-wave
-      rule = 177;
+      rule = 179;
       return 4;
     }
   }
   // mt32-three-waves-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (tile_m == 32 && m32 == 1 && blocks_32x64 > num_sms * 3) {  // mt32-three-waves-sm86
-      rule = 178;
+      rule = 180;
       return 5;
     }
   }
   // mt32-64x32: sm86 sm87 sm89 sm110 unknown
   if ((arch & 0x90eu) != 0) {
     if (tile_m == 32 && blocks_64x32 <= num_sms) {  // mt32-as-64x32
-      rule = 179;
+      rule = 181;
       return 13;
     }
   }
   // mt32-64x32-sm120: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (tile_m == 32 && num_sms < 150 && blocks_64x32 <= num_sms) {  // mt32-as-64x32-below-150-sms
-      rule = 180;
+      rule = 182;
       return 13;
     }
   }
   // mt32-rest: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (tile_m == 32 && blocks_32x128 * 3 >= num_sms * 2) {  // mt32-two-thirds-wave
-      rule = 181;
+      rule = 183;
       return 11;
     }
     if (tile_m == 32) {  // mt32
-      rule = 182;
+      rule = 184;
       return 10;
     }
     if (tile_m == 64 && K * 2 < N && num_sms >= 60 && quarter_to_three_quarters) {  // mt64-quarter-to-three-quarter-wave
-      rule = 183;
+      rule = 185;
       return 10;
     }
   }
   // mt64-sm90: sm90
   if ((arch & 0x10u) != 0) {
     if (tile_m == 64) {  // mt64-sm90
-      rule = 184;
+      rule = 186;
       return 6;
     }
   }
   // mt64-below-wave-tall: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (tile_m == 64 && blocks_64x128 < num_sms && K >= N) {  // mt64-below-wave-tall
-      rule = 185;
+      rule = 187;
       return 14;
     }
   }
   // mt64-rest: sm80 sm86 sm87 sm89 sm100 sm103 sm107 sm110 sm120 sm121 unknown
   if ((arch & 0xfefu) != 0) {
     if (tile_m == 64 && blocks_64x128 < num_sms) {  // mt64-below-wave
-      rule = 186;
+      rule = 188;
       return 6;
     }
     if (tile_m == 64) {  // mt64
-      rule = 187;
+      rule = 189;
       return 7;
     }
   }
   // mt128-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (num_sms <= 72 && blocks_128x128 >= num_sms / 2) {  // mt128-half-wave-up-to-72-sms
-      rule = 188;
+      rule = 190;
       return 9;
     }
   }
   // mt128: all
   if ((arch & 0xfffu) != 0) {
     if (blocks_128x128 >= num_sms) {  // mt128-one-wave
-      rule = 189;
+      rule = 191;
       return 9;
     }
     if (true) {  // mt128-below-wave
-      rule = 190;
+      rule = 192;
       return 8;
     }
   }
@@ -1857,40 +1879,40 @@ inline int64_t decide_repair([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // blackwell-datacenter: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (odd_k) {  // odd-k-sm100
-      rule = 191;
+      rule = 193;
       return 8;
     }
   }
   // hbm: sm80 sm90
   if ((arch & 0x11u) != 0) {
     if (odd_k) {  // odd-k-hbm
-      rule = 192;
+      rule = 194;
       return 6;
     }
   }
   // non-hbm: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (odd_k && tile_nt == 32) {  // odd-k-64x32
-      rule = 193;
+      rule = 195;
       return 6;
     }
     if (odd_k && tile_mt == 32 && tile_nt == 64) {  // odd-k-32x64
-      rule = 194;
+      rule = 196;
       return 4;
     }
     if (odd_k && tile_mt == 32) {  // odd-k-32x128
-      rule = 195;
+      rule = 197;
       return 5;
     }
     if (odd_k) {  // odd-k-64x64
-      rule = 196;
+      rule = 198;
       return 6;
     }
   }
   // unchanged: all
   if ((arch & 0xfffu) != 0) {
     if (true) {  // unchanged
-      rule = 197;
+      rule = 199;
       return tile;
     }
   }
@@ -1936,67 +1958,67 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
       const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
       const int64_t cost_nf4_d16_k8_c2 = 6466000 + 583 * cost_steps + 14530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12710 * cost_output + 1 * cost_outside_16x16 * cost_steps;
       if (M <= 8 && K <= 1536 && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k3-c1
-        rule = 198;
+        rule = 200;
         return 15;
       }
       if (M <= 8 && K <= 3072 && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k3-c2
-        rule = 199;
+        rule = 201;
         return 16;
       }
       if (M <= 8 && K <= 2048 && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k4-c1
-        rule = 200;
+        rule = 202;
         return 17;
       }
       if (M <= 8 && K <= 4096 && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k4-c2
-        rule = 201;
+        rule = 203;
         return 18;
       }
       if (M <= 8 && K <= 4096 && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k8-c1
-        rule = 202;
+        rule = 204;
         return 19;
       }
       if (M <= 8 && K <= 8192 && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k8-c2
-        rule = 203;
+        rule = 205;
         return 20;
       }
       if (M <= 8 && K <= 14336 && (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k14-c2
-        rule = 204;
+        rule = 206;
         return 21;
       }
       if (M <= 8 && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k14-c4
-        rule = 205;
+        rule = 207;
         return 22;
       }
       if (M <= 16 && K <= 2048 && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k2-c2
-        rule = 206;
+        rule = 208;
         return 23;
       }
       if (M <= 16 && K <= 1536 && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k3-c1
-        rule = 207;
+        rule = 209;
         return 24;
       }
       if (M <= 16 && K <= 3072 && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k3-c2
-        rule = 208;
+        rule = 210;
         return 25;
       }
       if (M <= 16 && K <= 4096 && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k4-c2
-        rule = 209;
+        rule = 211;
         return 26;
       }
       if (M <= 16 && K <= 14336 && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k7-c4
-        rule = 210;
+        rule = 212;
         return 27;
       }
       if (M <= 16 && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k7-c8
-        rule = 211;
+        rule = 213;
         return 28;
       }
       if (M <= 16 && K <= 4096 && (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k8-c1
-        rule = 212;
+        rule = 214;
         return 29;
       }
       if (M <= 16 && K <= 8192) {  // decode-nf4-d16-k8-c2
-        rule = 213;
+        rule = 215;
         return 30;
       }
     }
@@ -2034,67 +2056,67 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
       const int64_t cost_nf4_prepacked_d16_k8_c1 = 4196000 + 21030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27380 * cost_input + 2061 * cost_output;
       const int64_t cost_nf4_prepacked_d16_k8_c2 = 6466000 + 583 * cost_steps + 14530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12710 * cost_output + 1 * cost_outside_16x16 * cost_steps;
       if (M <= 8 && K <= 1536 && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k3-c1
-        rule = 214;
+        rule = 216;
         return 15;
       }
       if (M <= 8 && K <= 3072 && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k3-c2
-        rule = 215;
+        rule = 217;
         return 16;
       }
       if (M <= 8 && K <= 2048 && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k4-c1
-        rule = 216;
+        rule = 218;
         return 17;
       }
       if (M <= 8 && K <= 4096 && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k4-c2
-        rule = 217;
+        rule = 219;
         return 18;
       }
       if (M <= 8 && K <= 4096 && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k8-c1
-        rule = 218;
+        rule = 220;
         return 19;
       }
       if (M <= 8 && K <= 8192 && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k8-c2
-        rule = 219;
+        rule = 221;
         return 20;
       }
       if (M <= 8 && K <= 14336 && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k14-c2
-        rule = 220;
+        rule = 222;
         return 21;
       }
       if (M <= 8 && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k14-c4
-        rule = 221;
+        rule = 223;
         return 22;
       }
       if (M <= 16 && K <= 2048 && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k2-c2
-        rule = 222;
+        rule = 224;
         return 23;
       }
       if (M <= 16 && K <= 1536 && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k3-c1
-        rule = 223;
+        rule = 225;
         return 24;
       }
       if (M <= 16 && K <= 3072 && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k3-c2
-        rule = 224;
+        rule = 226;
         return 25;
       }
       if (M <= 16 && K <= 4096 && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k4-c2
-        rule = 225;
+        rule = 227;
         return 26;
       }
       if (M <= 16 && K <= 14336 && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k7-c4
-        rule = 226;
+        rule = 228;
         return 27;
       }
       if (M <= 16 && (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k7-c8
-        rule = 227;
+        rule = 229;
         return 28;
       }
       if (M <= 16 && K <= 4096 && (cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k8-c1
-        rule = 228;
+        rule = 230;
         return 29;
       }
       if (M <= 16 && K <= 8192) {  // decode-nf4-prepacked-d16-k8-c2
-        rule = 229;
+        rule = 231;
         return 30;
       }
     }
@@ -2102,67 +2124,67 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
   // decode: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 8 && K <= 1536) {  // decode-8-k1536
-      rule = 230;
+      rule = 232;
       return 15;
     }
     if (M <= 8 && K <= 2048) {  // decode-8-k2048
-      rule = 231;
+      rule = 233;
       return 17;
     }
     if (M <= 8 && K <= 3072) {  // decode-8-k3072
-      rule = 232;
+      rule = 234;
       return 16;
     }
     if (M <= 8 && K <= 4096 && blocks_64 >= num_sms) {  // decode-8-k4096-one-wave
-      rule = 233;
+      rule = 235;
       return 19;
     }
     if (M <= 8 && K <= 4096) {  // decode-8-k4096
-      rule = 234;
+      rule = 236;
       return 18;
     }
     if (M <= 8 && K <= 8192) {  // decode-8-k8192
-      rule = 235;
+      rule = 237;
       return 20;
     }
     if (M <= 8 && K <= 14336) {  // decode-8-k14336
-      rule = 236;
+      rule = 238;
       return 21;
     }
     if (M <= 8) {  // decode-8-long-k
-      rule = 237;
+      rule = 239;
       return 22;
     }
     if (M <= 16 && K <= 1536) {  // decode-16-k1536
-      rule = 238;
+      rule = 240;
       return 24;
     }
     if (M <= 16 && K <= 2048) {  // decode-16-k2048
-      rule = 239;
+      rule = 241;
       return 23;
     }
     if (M <= 16 && K <= 3072) {  // decode-16-k3072
-      rule = 240;
+      rule = 242;
       return 25;
     }
     if (M <= 16 && K <= 4096 && blocks_64 >= num_sms) {  // decode-16-k4096-one-wave
-      rule = 241;
+      rule = 243;
       return 29;
     }
     if (M <= 16 && K <= 4096) {  // decode-16-k4096
-      rule = 242;
+      rule = 244;
       return 26;
     }
     if (M <= 16 && K <= 8192) {  // decode-16-k8192
-      rule = 243;
+      rule = 245;
       return 30;
     }
     if (M <= 16 && K <= 14336) {  // decode-16-k14336
-      rule = 244;
+      rule = 246;
       return 27;
     }
     if (true) {  // decode-16-long-k
-      rule = 245;
+      rule = 247;
       return 28;
     }
   }
@@ -2183,12 +2205,17 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
   if ((arch & 0x10u) != 0) {
     if (measured_sizes && layout == 0 /* packed */) {
       const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_tiles_176x128 = ((M + 175) / 176) * ((N + 127) / 128);
+      const int64_t cost_last_176x128 = cost_tiles_176x128 + -1;
+      const int64_t cost_rounds_176x128_132 = cost_last_176x128 / 132;
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_output = M * N / 1024;
+      const int64_t cost_nf4_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 551 * cost_output;
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
       const int64_t cost_late_192x128_132_66 = cost_last_192x128 + 66;
       const int64_t cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 / 132;
-      const int64_t cost_weight = N * K / 1024;
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_nf4_w192x128_64_s2 = 6553000 + 182000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2136000 * cost_rounds_192x128_132 + 230800 * cost_rounds_192x128_132 * cost_steps + 151900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input;
       const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
@@ -2210,7 +2237,6 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_nf4_w32x128_128 = 2400000 + 202300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight;
       const int64_t cost_late_32x128_132_66 = cost_last_32x128 + 66;
       const int64_t cost_late_32x128_132_66_wholes = cost_late_32x128_132_66 / 132;
-      const int64_t cost_output = M * N / 1024;
       const int64_t cost_nf4_w32x128_128_s2 = 3460000 + 85670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525100 * cost_rounds_32x128_132 + 93070 * cost_rounds_32x128_132 * cost_steps + 59920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output;
       const int64_t cost_rounds_32x128_117 = cost_last_32x128 / 117;
       const int64_t cost_late_32x128_117_39 = cost_last_32x128 + 78;
@@ -2285,95 +2311,103 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_late_128x192_120_30 = cost_last_128x192 + 90;
       const int64_t cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 / 120;
       const int64_t cost_nf4_w128x192_128_s4 = 6677000 + 112200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2085000 * cost_rounds_128x192_120 + 132000 * cost_rounds_128x192_120 * cost_steps + 264200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input;
-      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w192x128-64-s2
-        rule = 246;
+      if (cost_nf4_w176x128_64 <= cost_nf4_w192x128_64_s2 && cost_nf4_w176x128_64 <= cost_nf4_w256x128_64_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x64_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s5 && cost_nf4_w176x128_64 <= cost_nf4_w64x64_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w64x256_128 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w176x128-64
+        rule = 248;
         return 31;
       }
-      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w256x128-64-s2
-        rule = 247;
+      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w192x128-64-s2
+        rule = 249;
         return 32;
       }
-      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x64-128-s4
-        rule = 248;
+      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w256x128-64-s2
+        rule = 250;
         return 33;
       }
-      if (cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128
-        rule = 249;
+      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x64-128-s4
+        rule = 251;
         return 34;
       }
-      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128-s2
-        rule = 250;
+      if (cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128
+        rule = 252;
         return 35;
       }
-      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128-s3
-        rule = 251;
+      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128-s2
+        rule = 253;
         return 36;
       }
-      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x256-128-s2
-        rule = 252;
+      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128-s3
+        rule = 254;
         return 37;
       }
-      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x256-128-s5
-        rule = 253;
+      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x256-128-s2
+        rule = 255;
         return 38;
       }
-      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x64-128-s4
-        rule = 254;
+      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x256-128-s5
+        rule = 256;
         return 39;
       }
-      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x128-128-s2
-        rule = 255;
+      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x64-128-s4
+        rule = 257;
         return 40;
       }
-      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x128-128-s3
-        rule = 256;
+      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x128-128-s2
+        rule = 258;
         return 41;
       }
-      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x192-128-s2
-        rule = 257;
+      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x128-128-s3
+        rule = 259;
         return 42;
       }
-      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x192-128-s4
-        rule = 258;
+      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x192-128-s2
+        rule = 260;
         return 43;
       }
-      if (cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x256-128
-        rule = 259;
+      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x192-128-s4
+        rule = 261;
         return 44;
       }
-      if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128
-        rule = 260;
+      if (cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x256-128
+        rule = 262;
         return 45;
       }
-      if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128-s2
-        rule = 261;
+      if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128
+        rule = 263;
         return 46;
       }
-      if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128-s3
-        rule = 262;
+      if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128-s2
+        rule = 264;
         return 47;
       }
-      if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128-s4
-        rule = 263;
+      if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128-s3
+        rule = 265;
         return 48;
       }
-      if (cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x192-128-s2
-        rule = 264;
+      if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128-s4
+        rule = 266;
         return 49;
       }
-      if (true) {  // wgmma-nf4-w128x192-128-s4
-        rule = 265;
+      if (cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x192-128-s2
+        rule = 267;
         return 50;
+      }
+      if (true) {  // wgmma-nf4-w128x192-128-s4
+        rule = 268;
+        return 51;
       }
     }
     if (measured_sizes) {
       const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_tiles_176x128 = ((M + 175) / 176) * ((N + 127) / 128);
+      const int64_t cost_last_176x128 = cost_tiles_176x128 + -1;
+      const int64_t cost_rounds_176x128_132 = cost_last_176x128 / 132;
+      const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_output = M * N / 1024;
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
       const int64_t cost_late_192x128_132_66 = cost_last_192x128 + 66;
       const int64_t cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 / 132;
-      const int64_t cost_weight = N * K / 1024;
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
       const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
@@ -2391,7 +2425,6 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_rounds_32x128_132 = cost_last_32x128 / 132;
       const int64_t cost_late_32x128_132_66 = cost_last_32x128 + 66;
       const int64_t cost_late_32x128_132_66_wholes = cost_late_32x128_132_66 / 132;
-      const int64_t cost_output = M * N / 1024;
       const int64_t cost_rounds_32x128_117 = cost_last_32x128 / 117;
       const int64_t cost_late_32x128_117_39 = cost_last_32x128 + 78;
       const int64_t cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 / 117;
@@ -2450,6 +2483,7 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_rounds_128x192_120 = cost_last_128x192 / 120;
       const int64_t cost_late_128x192_120_30 = cost_last_128x192 + 90;
       const int64_t cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 / 120;
+      const int64_t cost_nf4_prepacked_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 551 * cost_output;
       const int64_t cost_nf4_prepacked_w192x128_64_s2 = 6553000 + 182000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2136000 * cost_rounds_192x128_132 + 230800 * cost_rounds_192x128_132 * cost_steps + 151900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input;
       const int64_t cost_nf4_prepacked_w256x128_64_s2 = 7554000 + 271800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2471000 * cost_rounds_256x128_132 + 337900 * cost_rounds_256x128_132 * cost_steps + 223500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input;
       const int64_t cost_nf4_prepacked_w32x64_128_s4 = 3647000 + 29160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464900 * cost_rounds_32x64_244 + 23550 * cost_rounds_32x64_244 * cost_steps + 70830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps;
@@ -2470,229 +2504,233 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_nf4_prepacked_w128x128_128_s4 = 5167000 + 77070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1694000 * cost_rounds_128x128_120 + 89040 * cost_rounds_128x128_120 * cost_steps + 174900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input;
       const int64_t cost_nf4_prepacked_w128x192_128_s2 = 5508000 + 212300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1833000 * cost_rounds_128x192_132 + 245600 * cost_rounds_128x192_132 * cost_steps + 177600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input;
       const int64_t cost_nf4_prepacked_w128x192_128_s4 = 6677000 + 112200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2085000 * cost_rounds_128x192_120 + 132000 * cost_rounds_128x192_120 * cost_steps + 264200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input;
-      if (cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w192x128-64-s2
-        rule = 266;
+      if (cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w176x128-64
+        rule = 269;
         return 31;
       }
-      if (cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w256x128-64-s2
-        rule = 267;
+      if (cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w192x128-64-s2
+        rule = 270;
         return 32;
       }
-      if (cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x64-128-s4
-        rule = 268;
+      if (cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w256x128-64-s2
+        rule = 271;
         return 33;
       }
-      if (cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x128-128
-        rule = 269;
+      if (cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x64-128-s4
+        rule = 272;
         return 34;
       }
-      if (cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x128-128-s2
-        rule = 270;
+      if (cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x128-128
+        rule = 273;
         return 35;
       }
-      if (cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x128-128-s3
-        rule = 271;
+      if (cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x128-128-s2
+        rule = 274;
         return 36;
       }
-      if (cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x256-128-s2
-        rule = 272;
+      if (cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x128-128-s3
+        rule = 275;
         return 37;
       }
-      if (cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x256-128-s5
-        rule = 273;
+      if (cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x256-128-s2
+        rule = 276;
         return 38;
       }
-      if (cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x64-128-s4
-        rule = 274;
+      if (cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x256-128-s5
+        rule = 277;
         return 39;
       }
-      if (cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x128-128-s2
-        rule = 275;
+      if (cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x64-128-s4
+        rule = 278;
         return 40;
       }
-      if (cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x128-128-s3
-        rule = 276;
+      if (cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x128-128-s2
+        rule = 279;
         return 41;
       }
-      if (cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x192-128-s2
-        rule = 277;
+      if (cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x128-128-s3
+        rule = 280;
         return 42;
       }
-      if (cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x192-128-s4
-        rule = 278;
+      if (cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x192-128-s2
+        rule = 281;
         return 43;
       }
-      if (cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x256-128
-        rule = 279;
+      if (cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x192-128-s4
+        rule = 282;
         return 44;
       }
-      if (cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128
-        rule = 280;
+      if (cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x256-128
+        rule = 283;
         return 45;
       }
-      if (cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128-s2
-        rule = 281;
+      if (cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128
+        rule = 284;
         return 46;
       }
-      if (cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128-s3
-        rule = 282;
+      if (cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128-s2
+        rule = 285;
         return 47;
       }
-      if (cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128-s4
-        rule = 283;
+      if (cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128-s3
+        rule = 286;
         return 48;
       }
-      if (cost_nf4_prepacked_w128x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x192-128-s2
-        rule = 284;
+      if (cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128-s4
+        rule = 287;
         return 49;
       }
-      if (true) {  // wgmma-nf4-prepacked-w128x192-128-s4
-        rule = 285;
+      if (cost_nf4_prepacked_w128x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x192-128-s2
+        rule = 288;
         return 50;
+      }
+      if (true) {  // wgmma-nf4-prepacked-w128x192-128-s4
+        rule = 289;
+        return 51;
       }
     }
   }
   // wgmma: sm90
   if ((arch & 0x10u) != 0) {
     if (M > 4096) {  // wgmma-beyond-4096-rows
-      rule = 286;
-      return 32;
-    }
-    if (M <= 32 && quarter_wave) {  // wgmma-32-few-blocks
-      rule = 287;
+      rule = 290;
       return 33;
     }
-    if (M <= 32 && blocks_128 * 4 <= num_sms) {  // wgmma-32-three-parts
-      rule = 288;
-      return 36;
-    }
-    if (M <= 32 && blocks_256 * 6 <= num_sms) {  // wgmma-32-five-parts
-      rule = 289;
-      return 38;
-    }
-    if (M <= 32 && blocks_128 * 2 <= num_sms) {  // wgmma-32-two-parts
-      rule = 290;
-      return 35;
-    }
-    if (M <= 32 && blocks_128 <= num_sms) {  // wgmma-32-one-wave
+    if (M <= 32 && quarter_wave) {  // wgmma-32-few-blocks
       rule = 291;
       return 34;
     }
-    if (M <= 32) {  // wgmma-32-rest
+    if (M <= 32 && blocks_128 * 4 <= num_sms) {  // wgmma-32-three-parts
       rule = 292;
       return 37;
     }
-    if (M <= 64 && quarter_wave) {  // wgmma-64-few-blocks
+    if (M <= 32 && blocks_256 * 6 <= num_sms) {  // wgmma-32-five-parts
       rule = 293;
       return 39;
     }
-    if (M <= 64 && blocks_128 * 4 <= num_sms) {  // wgmma-64-three-parts
+    if (M <= 32 && blocks_128 * 2 <= num_sms) {  // wgmma-32-two-parts
       rule = 294;
-      return 41;
+      return 36;
     }
-    if (M <= 64 && blocks_192 * 80 <= num_sms * 17) {  // wgmma-64-four-parts
+    if (M <= 32 && blocks_128 <= num_sms) {  // wgmma-32-one-wave
       rule = 295;
-      return 43;
+      return 35;
     }
-    if (M <= 64 && blocks_128 * 2 <= num_sms) {  // wgmma-64-two-parts
+    if (M <= 32) {  // wgmma-32-rest
       rule = 296;
+      return 38;
+    }
+    if (M <= 64 && quarter_wave) {  // wgmma-64-few-blocks
+      rule = 297;
       return 40;
     }
-    if (M <= 64 && blocks_192 * 2 <= num_sms) {  // wgmma-64-two-wide-parts
-      rule = 297;
+    if (M <= 64 && blocks_128 * 4 <= num_sms) {  // wgmma-64-three-parts
+      rule = 298;
       return 42;
     }
-    if (M <= 64 && blocks_128 <= num_sms) {  // wgmma-64-one-wave
-      rule = 298;
-      return 40;
-    }
-    if (M <= 64) {  // wgmma-64-rest
+    if (M <= 64 && blocks_192 * 80 <= num_sms * 17) {  // wgmma-64-four-parts
       rule = 299;
       return 44;
     }
-    if (M <= 128 && blocks_128 * 8 <= num_sms) {  // wgmma-128-fewest-blocks
+    if (M <= 64 && blocks_128 * 2 <= num_sms) {  // wgmma-64-two-parts
       rule = 300;
       return 41;
     }
-    if (M <= 128 && quarter_wave) {  // wgmma-128-few-blocks
+    if (M <= 64 && blocks_192 * 2 <= num_sms) {  // wgmma-64-two-wide-parts
       rule = 301;
-      return 48;
+      return 43;
     }
-    if (M <= 128 && blocks_128 * 4 <= num_sms) {  // wgmma-128-three-parts
+    if (M <= 64 && blocks_128 <= num_sms) {  // wgmma-64-one-wave
       rule = 302;
-      return 47;
+      return 41;
     }
-    if (M <= 128 && blocks_192 * 80 <= num_sms * 17) {  // wgmma-128-four-wide-parts
+    if (M <= 64) {  // wgmma-64-rest
       rule = 303;
-      return 50;
+      return 45;
     }
-    if (M <= 128 && blocks_128 * 2 <= num_sms) {  // wgmma-128-two-parts
+    if (M <= 128 && blocks_128 * 8 <= num_sms) {  // wgmma-128-fewest-blocks
       rule = 304;
-      return 46;
+      return 42;
     }
-    if (M <= 128 && blocks_192 * 2 <= num_sms && blocks_192 * 8 >= num_sms * 3) {  // wgmma-128-two-wide-parts
+    if (M <= 128 && quarter_wave) {  // wgmma-128-few-blocks
       rule = 305;
       return 49;
     }
-    if (M <= 128 && blocks_128 <= num_sms) {  // wgmma-128-one-wave
+    if (M <= 128 && blocks_128 * 4 <= num_sms) {  // wgmma-128-three-parts
       rule = 306;
-      return 45;
+      return 48;
     }
-    if (M <= 128) {  // wgmma-128-rest
+    if (M <= 128 && blocks_192 * 80 <= num_sms * 17) {  // wgmma-128-four-wide-parts
       rule = 307;
-      return 49;
+      return 51;
     }
-    if (M <= 256 && tiles_128 * 4 <= num_sms) {  // wgmma-256-few-blocks
+    if (M <= 128 && blocks_128 * 2 <= num_sms) {  // wgmma-128-two-parts
       rule = 308;
-      return 40;
+      return 47;
     }
-    if (tiles_128 * 2 <= num_sms) {  // wgmma-half-wave
+    if (M <= 128 && blocks_192 * 2 <= num_sms && blocks_192 * 8 >= num_sms * 3) {  // wgmma-128-two-wide-parts
       rule = 309;
+      return 50;
+    }
+    if (M <= 128 && blocks_128 <= num_sms) {  // wgmma-128-one-wave
+      rule = 310;
       return 46;
     }
+    if (M <= 128) {  // wgmma-128-rest
+      rule = 311;
+      return 50;
+    }
+    if (M <= 256 && tiles_128 * 4 <= num_sms) {  // wgmma-256-few-blocks
+      rule = 312;
+      return 41;
+    }
+    if (tiles_128 * 2 <= num_sms) {  // wgmma-half-wave
+      rule = 313;
+      return 47;
+    }
     if (tiles_128x192 * 2 <= num_sms) {  // wgmma-half-wave-192
-      rule = 310;
-      return 49;
+      rule = 314;
+      return 50;
     }
     if (M >= 257 && tiles_192 * 4 < tiles_256 * 5 && tiles_192 * 2 > num_sms && tiles_128 <= num_sms) {  // wgmma-less-empty-one-wave
-      rule = 311;
-      return 45;
+      rule = 315;
+      return 46;
     }
     if (M >= 129 && tiles_192 * 4 < tiles_256 * 5) {  // wgmma-less-empty
-      rule = 312;
-      return 31;
+      rule = 316;
+      return 32;
     }
     if (M <= 256 && tiles_256 * 2 <= num_sms) {  // wgmma-256-half-wave
-      rule = 313;
-      return 32;
+      rule = 317;
+      return 33;
     }
     if (M >= 257 && tiles_128 <= num_sms && K <= 8192) {  // wgmma-one-wave-128
-      rule = 314;
-      return 45;
+      rule = 318;
+      return 46;
     }
     if (M >= 257 && tiles_256 * 2 <= num_sms) {  // wgmma-two-parts
-      rule = 315;
-      return 32;
+      rule = 319;
+      return 33;
     }
     if (M >= 257 && tiles_192 <= num_sms) {  // wgmma-one-wave-192
-      rule = 316;
-      return 31;
-    }
-    if (tiles_128x192 <= num_sms) {  // wgmma-one-wave-128x192
-      rule = 317;
-      return 49;
-    }
-    if (M >= 257 && M <= 1024 && K <= 2048 && tiles_256 > num_sms) {  // wgmma-short-k
-      rule = 318;
-      return 49;
-    }
-    if (M >= 257 && tiles_192 <= num_sms * 2 && tiles_256 > num_sms) {  // wgmma-two-waves-192
-      rule = 319;
-      return 31;
-    }
-    if (true) {  // wgmma-rest
       rule = 320;
       return 32;
+    }
+    if (tiles_128x192 <= num_sms) {  // wgmma-one-wave-128x192
+      rule = 321;
+      return 50;
+    }
+    if (M >= 257 && M <= 1024 && K <= 2048 && tiles_256 > num_sms) {  // wgmma-short-k
+      rule = 322;
+      return 50;
+    }
+    if (M >= 257 && tiles_192 <= num_sms * 2 && tiles_256 > num_sms) {  // wgmma-two-waves-192
+      rule = 323;
+      return 32;
+    }
+    if (true) {  // wgmma-rest
+      rule = 324;
+      return 33;
     }
   }
   return -1;
@@ -2876,6 +2914,8 @@ inline bool tile_legal(Tile tile, Arch arch, const Problem& problem) {
       return K % 64 == 0 && M <= 16 && K <= 4096;
     case Tile::kD16_k8_c2:
       return K % 64 == 0 && M <= 16 && K <= 8192;
+    case Tile::kW176x128_64:
+      return K % 64 == 0 && blocksize != 32;
     case Tile::kW192x128_64_s2:
       return K % 64 == 0 && blocksize != 32;
     case Tile::kW256x128_64_s2:
