@@ -607,7 +607,7 @@ def decide_engine(arch, K, M, N, blocksize, dtype, layout, num_sms, quant_type):
             cost_last_176x128 = cost_tiles_176x128 + -1
             cost_rounds_176x128_132 = cost_last_176x128 // 132
             cost_weight = N * K // 1024
-            cost_nf4_w176x128_64 = 4_247_000 + 398_600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433_700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 551 * cost_output
+            cost_nf4_w176x128_64 = 4_247_000 + 398_600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433_700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output
             cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
             cost_last_192x128 = cost_tiles_192x128 + -1
             cost_rounds_192x128_132 = cost_last_192x128 // 132
@@ -897,7 +897,7 @@ def decide_engine(arch, K, M, N, blocksize, dtype, layout, num_sms, quant_type):
             cost_nf4_prepacked_d16_k7_c8 = 6_751_000 + 49_180 * cost_tiles_16x16 + 116_100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47_670 * cost_output
             cost_nf4_prepacked_d16_k8_c1 = 4_196_000 + 21_030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27_380 * cost_input + 2061 * cost_output
             cost_nf4_prepacked_d16_k8_c2 = 6_466_000 + 583 * cost_steps + 14_530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12_710 * cost_output + 1 * cost_outside_16x16 * cost_steps
-            cost_nf4_prepacked_w176x128_64 = 4_247_000 + 398_600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433_700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 551 * cost_output
+            cost_nf4_prepacked_w176x128_64 = 4_247_000 + 398_600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433_700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output
             cost_nf4_prepacked_w192x128_64_s2 = 6_553_000 + 182_000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2_136_000 * cost_rounds_192x128_132 + 230_800 * cost_rounds_192x128_132 * cost_steps + 151_900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input
             cost_nf4_prepacked_w256x128_64_s2 = 7_554_000 + 271_800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2_471_000 * cost_rounds_256x128_132 + 337_900 * cost_rounds_256x128_132 * cost_steps + 223_500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input
             cost_nf4_prepacked_w32x64_128_s4 = 3_647_000 + 29_160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464_900 * cost_rounds_32x64_244 + 23_550 * cost_rounds_32x64_244 * cost_steps + 70_830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps
@@ -1399,7 +1399,7 @@ def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, layout, num_sms):
             cost_rounds_176x128_132 = cost_last_176x128 // 132
             cost_weight = N * K // 1024
             cost_output = M * N // 1024
-            cost_nf4_w176x128_64 = 4_247_000 + 398_600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433_700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 551 * cost_output
+            cost_nf4_w176x128_64 = 4_247_000 + 398_600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433_700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output
             cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
             cost_last_192x128 = cost_tiles_192x128 + -1
             cost_rounds_192x128_132 = cost_last_192x128 // 132
@@ -1629,7 +1629,7 @@ def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, layout, num_sms):
             cost_rounds_128x192_120 = cost_last_128x192 // 120
             cost_late_128x192_120_30 = cost_last_128x192 + 90
             cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 // 120
-            cost_nf4_prepacked_w176x128_64 = 4_247_000 + 398_600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433_700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 551 * cost_output
+            cost_nf4_prepacked_w176x128_64 = 4_247_000 + 398_600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433_700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output
             cost_nf4_prepacked_w192x128_64_s2 = 6_553_000 + 182_000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2_136_000 * cost_rounds_192x128_132 + 230_800 * cost_rounds_192x128_132 * cost_steps + 151_900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input
             cost_nf4_prepacked_w256x128_64_s2 = 7_554_000 + 271_800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2_471_000 * cost_rounds_256x128_132 + 337_900 * cost_rounds_256x128_132 * cost_steps + 223_500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input
             cost_nf4_prepacked_w32x64_128_s4 = 3_647_000 + 29_160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464_900 * cost_rounds_32x64_244 + 23_550 * cost_rounds_32x64_244 * cost_steps + 70_830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps

@@ -1029,7 +1029,7 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_last_176x128 = cost_tiles_176x128 + -1;
       const int64_t cost_rounds_176x128_132 = cost_last_176x128 / 132;
       const int64_t cost_weight = N * K / 1024;
-      const int64_t cost_nf4_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 551 * cost_output;
+      const int64_t cost_nf4_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output;
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
@@ -1394,7 +1394,7 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_nf4_prepacked_d16_k7_c8 = 6751000 + 49180 * cost_tiles_16x16 + 116100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47670 * cost_output;
       const int64_t cost_nf4_prepacked_d16_k8_c1 = 4196000 + 21030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27380 * cost_input + 2061 * cost_output;
       const int64_t cost_nf4_prepacked_d16_k8_c2 = 6466000 + 583 * cost_steps + 14530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12710 * cost_output + 1 * cost_outside_16x16 * cost_steps;
-      const int64_t cost_nf4_prepacked_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 551 * cost_output;
+      const int64_t cost_nf4_prepacked_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output;
       const int64_t cost_nf4_prepacked_w192x128_64_s2 = 6553000 + 182000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2136000 * cost_rounds_192x128_132 + 230800 * cost_rounds_192x128_132 * cost_steps + 151900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input;
       const int64_t cost_nf4_prepacked_w256x128_64_s2 = 7554000 + 271800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2471000 * cost_rounds_256x128_132 + 337900 * cost_rounds_256x128_132 * cost_steps + 223500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input;
       const int64_t cost_nf4_prepacked_w32x64_128_s4 = 3647000 + 29160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464900 * cost_rounds_32x64_244 + 23550 * cost_rounds_32x64_244 * cost_steps + 70830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps;
@@ -2210,7 +2210,7 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_rounds_176x128_132 = cost_last_176x128 / 132;
       const int64_t cost_weight = N * K / 1024;
       const int64_t cost_output = M * N / 1024;
-      const int64_t cost_nf4_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 551 * cost_output;
+      const int64_t cost_nf4_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output;
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
@@ -2483,7 +2483,7 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_rounds_128x192_120 = cost_last_128x192 / 120;
       const int64_t cost_late_128x192_120_30 = cost_last_128x192 + 90;
       const int64_t cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 / 120;
-      const int64_t cost_nf4_prepacked_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 551 * cost_output;
+      const int64_t cost_nf4_prepacked_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output;
       const int64_t cost_nf4_prepacked_w192x128_64_s2 = 6553000 + 182000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2136000 * cost_rounds_192x128_132 + 230800 * cost_rounds_192x128_132 * cost_steps + 151900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input;
       const int64_t cost_nf4_prepacked_w256x128_64_s2 = 7554000 + 271800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2471000 * cost_rounds_256x128_132 + 337900 * cost_rounds_256x128_132 * cost_steps + 223500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input;
       const int64_t cost_nf4_prepacked_w32x64_128_s4 = 3647000 + 29160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464900 * cost_rounds_32x64_244 + 23550 * cost_rounds_32x64_244 * cost_steps + 70830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps;
