@@ -9,7 +9,8 @@ from .evaluate import Decision, decide
 from .ir import Value
 from .normal import ArchRules
 from .prove_goals import EVERYWHERE, Goal, Region, told, value_in
-from .smt import Encoder, Problem, Problems, RuleOutcomes, differ
+from .smt import Encoder, RuleOutcomes, differ
+from .smt_problems import Problem, Problems
 from .smt_solve import Problemset, Query
 from .smt_space import Space, Z3Bool, disj, negate
 

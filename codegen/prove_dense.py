@@ -14,7 +14,7 @@ from .normal import ArchRules
 from .prove_compare import DifferGoal, TransitionGoal
 from .prove_goals import Goal, Region
 from .prove_single import FiresGoal, ImpliesGoal, LaunchGoal, MonotoneGoal
-from .smt import Problem
+from .smt_problems import Problem
 from .smt_solve import Problemset
 from .vector import ABSENT, Outcomes, decide_arrays, evaluate_arrays
 

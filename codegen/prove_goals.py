@@ -14,7 +14,8 @@ from .evaluate import Decision, bind_outcome, encode_problem, holds
 from .expr import Cond, names
 from .ir import Family, Value
 from .normal import ArchRules
-from .smt import Encoder, Problem
+from .smt import Encoder
+from .smt_problems import Problem
 from .smt_solve import Problemset, Query
 from .smt_space import Z3Bool, negate
 

@@ -11,7 +11,7 @@ from .claims import COMMAND_LINE
 from .expr import format_int
 from .ir import Family, SpecTree
 from .prove import Verdict, Witness
-from .smt import Problem
+from .smt_problems import Problem
 
 WORDS = {"proved": "proved", "counterexample": "FALSE", "unknown": "unknown", "skipped": "skipped"}
 

@@ -10,7 +10,8 @@ from .evaluate import decide
 from .expr import Cond, format_node
 from .ir import CUSTOM, FALLBACK, Layer
 from .prove_goals import EVERYWHERE, Goal, Region, conds_hold, layers_read, told
-from .smt import Encoder, Outcomes, Problem, Problems, RuleOutcomes
+from .smt import Encoder, Outcomes, RuleOutcomes
+from .smt_problems import Problem, Problems
 from .smt_solve import Problemset, Query
 from .smt_space import Space, Z3Bool, conj, disj, negate
 

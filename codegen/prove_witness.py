@@ -9,7 +9,7 @@ from typing import Any
 from .evaluate import ProblemError
 from .ir import Arch
 from .prove_goals import Goal
-from .smt import Problem
+from .smt_problems import Problem
 from .smt_solve import Problemset
 
 TYPICAL: dict[str, tuple[int, ...]] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from .smt import Problem, Problems
+from .smt_problems import Problem, Problems
 from .smt_space import Space, Z3Bool, lemmas_at, value_of
 
 Problemset: TypeAlias = "tuple[Problem, ...]"

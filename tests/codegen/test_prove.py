@@ -23,7 +23,8 @@ from tilewright_codegen.evaluate import decide
 from tilewright_codegen.ir import SpecTree
 from tilewright_codegen.prove import Bases, ProveError, Prover, Verdict
 from tilewright_codegen.prove_split import split_claim
-from tilewright_codegen.smt import Encoder, Problems, RuleOutcomes
+from tilewright_codegen.smt import Encoder, RuleOutcomes
+from tilewright_codegen.smt_problems import Problems
 from tilewright_codegen.smt_space import Space, lemmas_at
 from tilewright_codegen.tree import load_tree
 
