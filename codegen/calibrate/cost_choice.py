@@ -26,12 +26,12 @@ from .cost_fit import (
     features,
 )
 
-SOFTNESS = 0.02
+SOFTNESS = 0.01
 CAP = 0.2
 """What is slower than the best by more than this share is wrong all the same, and an outlier at times."""
-TIMES = 3.0
+TIMES = 1.0
 """How much the errors of times count beside the regret."""
-STEPS = 300
+STEPS = 600
 RATE = 0.004
 """Relative change of a coefficient by the first step; later ones fall to a tenth of it."""
 
