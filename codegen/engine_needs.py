@@ -139,7 +139,7 @@ def _decode_smem(tile: DecodeTile) -> int:
     quads = tile.warps_n * tile.mb // 8 * 32
     slots = 4 if tile.mb == 8 else 3
     sums = (4 + slots * tile.warps_k) * quads * 16
-    return 640 + KIB + sums + 32 * KIB * ((tile.lut > 0) + (tile.lut > 4)) + tile.ring_kb * KIB + 512
+    return 2 * KIB + sums + 32 * KIB * ((tile.lut > 0) + (tile.lut > 4)) + tile.ring_kb * KIB + 512
 
 
 def _decode_contradictions(tile: DecodeTile) -> Iterator[str]:
@@ -155,6 +155,20 @@ def _decode_contradictions(tile: DecodeTile) -> Iterator[str]:
     stage = 16 * tile.warps_n * (codes + scales)
     if 2 * stage > tile.ring_kb * KIB:
         yield f"ring_kb {tile.ring_kb} does not hold 2 stages of {stage} bytes"
+    if tile.mb >= 16 and tile.occupancy == 1:
+        yield from _decode_chunks_contradict(tile)
+
+
+def _decode_chunks_contradict(tile: DecodeTile) -> Iterator[str]:
+    """Of the activations of a block, which come through shared memory from the sums of the warps on."""
+    chunks = (tile.kb // 4 if tile.kb % 4 == 0 else 1) * tile.warps_k
+    if chunks > 32:
+        yield f"kb {tile.kb} and warps_k {tile.warps_k} make {chunks} chunks of activations; at most 32 are expected"
+    received = 4 * tile.warps_n * tile.mb // 8 * 512
+    needed = received + tile.mb * 128 * tile.kb * tile.warps_k
+    free = _decode_smem(tile) - 2 * KIB - 512
+    if needed > free:
+        yield f"ring_kb {tile.ring_kb} leaves {free} B for {needed} B of activations and sums received"
 
 
 def _decode_requires(tile: DecodeTile) -> tuple[str, ...]:

@@ -172,6 +172,24 @@ def test_mma_contradictions(fields: dict[str, int], text: str) -> None:
     assert text in contradictions(_mma(**fields))
 
 
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"mb": 12}, "mb is 12; 8, 16, 24 or 32 is expected"),
+        ({"ring_kb": 60}, "ring_kb 60 does not hold 2 stages of 38144 bytes"),
+        (
+            {"kb": 12, "warps_k": 16},
+            "kb 12 and warps_k 16 make 48 chunks of activations; at most 32 are expected",
+        ),
+        ({"lut": 0, "ring_kb": 80}, "ring_kb 80 leaves 110592 B for 135168 B of activations and sums received"),
+    ],
+)
+def test_decode_contradictions(fields: dict[str, int], text: str) -> None:
+    roomy = {"mb": 16, "kb": 8, "warps_k": 8, "lut": 5, "ring_kb": 132}
+    assert contradictions(_tile("decode", **roomy)) == ()
+    assert text in contradictions(_tile("decode", **{**roomy, **fields}))
+
+
 def test_accumulators_must_fit_the_registers() -> None:
     found = " ".join(shortfalls(_arch("sm90"), _mma(mt=256, nt=256, warps_m=2, warps_n=2)))
     assert "its accumulators alone take 512 registers a thread, of 255" in found

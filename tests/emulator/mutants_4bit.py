@@ -205,6 +205,8 @@ WGMMA = (
 
 DECODE = decode_4bit()
 DECODE_PAIR = decode_4bit(cluster=2)
+DECODE_STAGED = decode_4bit(mb=16, kb=4, occupancy=1, ring_kb=24)
+DECODE_STAGED_PAIR = decode_4bit(mb=16, kb=4, occupancy=1, ring_kb=24, cluster=2)
 FEW = Problem(5, 300, 512)
 
 
@@ -216,16 +218,19 @@ def _decode(
 
 SUMS_WAIT = "    ptx::mbarrier_wait(block.partial_empty(slot.index), slot.phase);\n"
 SUMS_LEFT = "    __syncwarp();\n    if (lane == 0) ptx::mbarrier_arrive(block.partial_full(slot.index));\n"
+BARRIERS_SHOWN = "ptx::mbarrier_init(block.received_barrier(lane), 1);\n  ptx::mbarrier_init_fence();\n"
+CHUNKS_TAKEN = "  __syncwarp();\n  if (lane == 0) {\n    for (int stage = params.first_lent;"
+CLUSTER_WAIT = "  if constexpr (Shape::kStaged) decode_wait_for_cluster(block.cluster_size);\n"
 
 DECODES = (
-    _decode("sums-overwritten", SUMS_WAIT, "", "race", "barrier", file="decode.cuh"),
+    _decode("sums-overwritten", SUMS_WAIT, "", "race", "barrier", file="decode_multiply.cuh"),
     _decode(
         "lanes-left-behind",
         SUMS_LEFT,
         SUMS_LEFT.replace("    __syncwarp();\n", ""),
         "race",
         "uninitialised",
-        file="decode.cuh",
+        file="decode_multiply.cuh",
     ),
     _decode(
         "scales-not-counted",
@@ -260,6 +265,82 @@ DECODES = (
         "race",
         file="decode_sum.cuh",
         target=DECODE_PAIR,
+    ),
+    _decode(
+        "stage-not-lent",
+        "const bool lent = Shape::kStaged && ring.index >= params.first_lent;",
+        "const bool lent = false;",
+        "race",
+        "in-flight",
+        "barrier",
+        target=DECODE_STAGED,
+    ),
+    _decode(
+        "chunk-not-waited-for",
+        "    ptx::mbarrier_wait(block.chunk_full(chunk), 0);\n",
+        "",
+        "race",
+        "in-flight",
+        "uninitialised",
+        file="decode_multiply.cuh",
+        target=DECODE_STAGED,
+    ),
+    _decode(
+        "chunk-fetched-too-early",
+        "  ptx::wait_for_dependencies();\n",
+        "",
+        "dependency",
+        file="decode_sum.cuh",
+        target=DECODE_STAGED,
+    ),
+    _decode(
+        "chunk-swizzle",
+        "row * 128 + (piece ^ row) * 16",
+        "row * 128 + piece * 16",
+        "result",
+        file="decode_activations.cuh",
+        target=DECODE_STAGED,
+    ),
+    _decode(
+        "chunk-overwritten",
+        CHUNKS_TAKEN,
+        CHUNKS_TAKEN.replace("  __syncwarp();\n", ""),
+        "race",
+        "in-flight",
+        file="decode_multiply.cuh",
+        target=DECODE_STAGED,
+    ),
+    _decode(
+        "table-over-chunks",
+        "  ptx::named_barrier_sync(3, Shape::kWarps * 32);  // table and sums lie where other warps may yet read A\n",
+        "",
+        "race",
+        file="decode_multiply.cuh",
+        target=DECODE_STAGED,
+    ),
+    _decode(
+        "table-not-waited-for",
+        "    ptx::named_barrier_sync(3, Shape::kWarps * 32);\n  }\n}\n",
+        "  }\n}\n",
+        "race",
+        file="decode_multiply.cuh",
+        target=DECODE_STAGED,
+    ),
+    _decode(
+        "barriers-not-shown",
+        BARRIERS_SHOWN,
+        BARRIERS_SHOWN.replace("  ptx::mbarrier_init_fence();\n", ""),
+        "proxy-fence",
+        "barrier",
+        target=DECODE_STAGED_PAIR,
+    ),
+    _decode(
+        "sent-before-the-cluster-met",
+        CLUSTER_WAIT,
+        "",
+        "barrier",
+        file="decode_sum.cuh",
+        target=DECODE_STAGED_PAIR,
     ),
 )
 

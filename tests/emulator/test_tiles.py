@@ -42,6 +42,15 @@ DEEP = {
         decode_4bit(lut=5),
         Problem(3, 48, 320, words={"quant_type": "e2m1", "layout": "prepacked"}),
     ),
+    "decode-staged": (decode_4bit(mb=16, kb=4, occupancy=1, ring_kb=24), Problem(11, 300, 1024)),
+    "decode-staged-prepacked": (
+        decode_4bit(mb=16, occupancy=1, lut=0, cluster=2),
+        Problem(13, 144, 1472, words={"quant_type": "e2m1", "layout": "prepacked"}),
+    ),
+    "decode-staged-chunks": (
+        decode_4bit(mb=16, kb=8, occupancy=1, ring_kb=80),
+        Problem(16, 144, 2752, words={"nested": 1, "layout": "prepacked"}),
+    ),
     "wgmma": (wgmma_4bit(), Problem(20, 70, 512)),
     "wgmma-shared-a": (wgmma_4bit(cluster_n=2, lut_parts=2), Problem(20, 140, 448, words={"quant_type": "e2m1"})),
     "wgmma-split-k": (wgmma_4bit(split_k=2, kc=128), Problem(20, 70, 1280, words={"nested": 1})),
@@ -80,6 +89,10 @@ DEEP = {
 SHALLOW = {
     "mma": (mma_4bit(), Problem(9, 61, 96, words={"quant_type": "e2m1", "bias": 0})),
     "decode": (decode_4bit(), Problem(3, 13, 64, words={"blocksize": 32, "nested": 1})),
+    "decode-staged": (
+        decode_4bit("f16", mb=16, occupancy=1, lut=0, cluster=2),
+        Problem(15, 29, 64, words={"blocksize": 32, "nested": 1}),
+    ),
     "wgmma": (wgmma_4bit("f16"), Problem(7, 61, 64, words={"quant_type": "fp4"})),
     "wgmma-split-k": (wgmma_4bit(split_k=2), Problem(16, 64, 192)),
     "fp8": (wgmma_fp8("f16"), Problem(61, 61, 144, words={"a_type": "e5m2", "pad_out": 3})),

@@ -60,19 +60,26 @@ void block_barrier(int id, int threads, bool waits, Place place) {
   world().point();
 }
 
-void cluster_arrive(Place place) {
+namespace {
+
+void arrive_at_cluster(const Knowledge& told, Place place) {
   Lane& lane = world().lane();
   Cluster& cluster = *block().cluster;
   if (lane.cluster_arrived)
     fail(Detector::kBarrier, "a thread arrives at the cluster's barrier twice without waiting", place);
   lane.cluster_arrived = true;
   lane.cluster_phase = cluster.phase;
-  cluster.gathering.join(lane.warp->known);
+  cluster.gathering.join(told);
   advance(*lane.warp);
   ++cluster.arrived;
   finish_cluster_phase(cluster);
   world().point();
 }
+
+}  // namespace
+
+void cluster_arrive(Place place) { arrive_at_cluster(world().lane().warp->known, place); }
+void cluster_arrive_relaxed(Place place) { arrive_at_cluster(world().lane().warp->shown, place); }
 
 void cluster_wait(Place place) {
   Lane& lane = world().lane();

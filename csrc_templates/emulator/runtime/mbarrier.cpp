@@ -142,6 +142,7 @@ void fence_barrier_init(Place) {
   for (auto& [offset, barrier] : block().barriers) {
     if (barrier->maker == &warp) barrier->fenced = true;
   }
+  warp.shown = warp.known;
 }
 
 void mbarrier_arrive(uint32_t address, uint32_t count, Place place) {

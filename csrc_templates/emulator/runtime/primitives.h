@@ -20,6 +20,7 @@ void global_prefetch(const void* source, uint32_t bytes, Place place);
 // Barriers of the block and of the cluster.
 void block_barrier(int id, int threads, bool waits, Place place);  // threads 0: all of the block
 void cluster_arrive(Place place);
+void cluster_arrive_relaxed(Place place);
 void cluster_wait(Place place);
 uint32_t cluster_rank();
 uint32_t cluster_size();

@@ -132,6 +132,7 @@ struct Warp {
   Tick tensor_tick = 1;
   Knowledge tensor_known;  // of tcgen05 work: what was known at its last tcgen05.fence::after_thread_sync
   Knowledge known;
+  Knowledge shown;  // what was known at its last fence of initialised barriers
   std::shared_ptr<const Knowledge> snapshot;  // of `known`, until that changes
   Meeting meeting;
   Queue wgmma;

@@ -2,11 +2,13 @@
 //
 // A cluster owns a range of weight rows and splits k among its blocks. In a block two warps stream packed rows and their
 // scales through a ring of stages; kWarpsK * kWarpsN warps split the block's k and the rows of a stage, keep their part of A
-// in registers throughout and never wait for each other; kAdders warps add up what those leave in shared memory and, across
-// the cluster, what blocks send each other, in a fixed order: results do not depend on timing. Weights and scales are
-// constants, so they are fetched before the kernels this one depends on have finished; A and the output wait for those.
+// in registers throughout (where that is much, it gets there through shared memory that the ring lends) and never wait for
+// each other; kAdders warps add up what those leave in shared memory and, across the cluster, what blocks send each other,
+// in a fixed order: results do not depend on timing. Weights and scales are constants, so they are fetched before the
+// kernels this one depends on have finished; A and the output wait for those.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <atomic>
@@ -14,102 +16,24 @@
 
 #include "tilewright/gemm_4bit/check.h"
 #include "tilewright/gemm_4bit/decode_block.cuh"
+#include "tilewright/gemm_4bit/decode_multiply.cuh"
 #include "tilewright/gemm_4bit/decode_plan.h"
 #include "tilewright/gemm_4bit/decode_sum.cuh"
-#include "tilewright/gemm_4bit/decode_warp.cuh"
 #include "tilewright/gemm_4bit/engine_launcher.h"
 #include "tilewright/gemm_4bit/smem.h"
 #include "tilewright/host/cluster_launch.cuh"
+#include "tilewright/host/tensor_map.h"
 #include "tilewright/ptx/warpgroup.cuh"
 
 namespace tilewright::kernels {
 
-// A multiplying warp.
-template <class Shape, DecodeKind kKind>
-__device__ __forceinline__ void decode_run(const DecodeParams& params, const DecodeBlock<Shape>& block,
-                                           const DecodeExpander<Shape, kKind != DecodeKind::kE2m1>& expander,
-                                           int warp, int lane) {
-  const int warp_k = warp % Shape::kWarpsK;
-  const int warp_n = warp / Shape::kWarpsK;
-  const int part = block.end_block - block.first_block;
-  const int first = part * warp_k / Shape::kWarpsK;
-  const int count = part * (warp_k + 1) / Shape::kWarpsK - first;
-  ptx::wait_for_dependencies();
-  DecodeActivations<Shape, kKind> activations;
-  activations.load(params, block.first_block + first, count, lane);
-
-  const int tile_row = warp_n * 16 + (lane >> 2);
-  const int lane_bytes = Shape::kPrepacked ? warp_n * 16 * params.weight_stride + first * kPrepackedBlockBytes + lane * 16
-                                           : tile_row * params.weight_stride + first * kDecodeStepBytes +
-                                                 (lane & 3) * (kKind == DecodeKind::kBlock32 ? 4 : 8);
-  const int rounds = block.rounds();
-  DecodeRing stage, slot{0, 1};
-#pragma unroll 1
-  for (int round = 0; round < rounds; ++round) {
-    const int row = block.first_row + round * Shape::kStageRows + tile_row;
-    ptx::mbarrier_wait(block.full(stage.index), stage.phase);
-    const uint32_t codes = block.stage(params, stage.index) + lane_bytes;
-    const uint32_t scale_rows = block.scales(params, stage.index) + tile_row * params.scale_stride;
-    const uint32_t scale_addresses[2] = {
-        scale_rows + (static_cast<uint32_t>(DecodeScaleSpan<Shape, kKind>(params, block, row).begin) & 15u),
-        scale_rows + 8 * params.scale_stride +
-            (static_cast<uint32_t>(DecodeScaleSpan<Shape, kKind>(params, block, row + 8).begin) & 15u)};
-    DecodeScales<Shape, kKind> scales;
-    scales.load(params, scale_addresses, row, block.first_block, block.first_block + first, count,
-                block.base + DecodeSmem<Shape>::kNestedOffset, lane);
-    float acc[Shape::kColumnTiles][4];
-    decode_tile<Shape, kKind>(acc, {codes, codes + 8 * params.weight_stride}, count, activations, scales, expander);
-    __syncwarp();
-    if (lane == 0) ptx::mbarrier_arrive(block.empty(stage.index));
-    ptx::mbarrier_wait(block.partial_empty(slot.index), slot.phase);
-#pragma unroll
-    for (int c = 0; c < Shape::kColumnTiles; ++c) {
-      ptx::sts_float4(block.partial(slot.index, warp_k) + ((warp_n * Shape::kColumnTiles + c) * 32 + lane) * 16, acc[c][0],
-                      acc[c][1], acc[c][2], acc[c][3]);
-    }
-    __syncwarp();
-    if (lane == 0) ptx::mbarrier_arrive(block.partial_full(slot.index));
-    stage.advance(params.stages);
-    slot.advance(Shape::kPartialSlots);
-  }
-}
-
-// The table of all bytes, one copy per bank.
-template <class Shape, class Expander>
-__device__ __forceinline__ void decode_fill_lut(const Expander& expander, uint32_t table, int thread) {
-  for (int i = thread; i < 256 * 8; i += Shape::kWarps * 32) {
-    uint32_t pairs[4];
-    expander.expand(false, static_cast<uint32_t>(i >> 3), pairs);
-    const float value = __uint_as_float(pairs[0]);
-    ptx::sts_float4(table + (i >> 3) * DecodeSmem<Shape>::kLutPitch + (i & 7) * 16, value, value, value, value);
-  }
-}
-
-// The warps that multiply: they make the table, then meet the others.
-template <class Shape, DecodeKind kKind>
-__device__ __forceinline__ void decode_work(const DecodeParams& params, const DecodeBlock<Shape>& block, int warp, int lane) {
-  const int thread = static_cast<int>(threadIdx.x);
-  DecodeExpander<Shape, kKind != DecodeKind::kE2m1> expander;
-  expander.tables = dequant::nibble_tables<typename Shape::Element>(params.quant_type);
-  expander.lut = block.base + DecodeSmem<Shape>::kLutOffset;
-  expander.lut_lane = lane * 4;
-  if constexpr (Shape::kLut > 0) decode_fill_lut<Shape>(expander, expander.lut, thread);
-  if (params.nested_code != nullptr) {
-    for (int i = thread; i < 256; i += Shape::kWarps * 32) {
-      ptx::sts_float(block.base + DecodeSmem<Shape>::kNestedOffset + i * 4, __ldg(params.nested_code + i));
-    }
-  }
-  decode_meet<Shape>(block.cluster_size);
-  decode_run<Shape, kKind>(params, block, expander, warp, lane);
-}
-
 template <class Shape, DecodeKind kKind>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kOccupancy)
-    decode_kernel(const __grid_constant__ DecodeParams params, int cluster_size) {
+    decode_kernel(const __grid_constant__ DecodeParams params, const __grid_constant__ CUtensorMap map) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  extern __shared__ __align__(128) uint8_t shared[];
+  extern __shared__ __align__(1024) uint8_t shared[];
   ptx::release_dependents();
-  const DecodeBlock<Shape> block(params, ptx::shared_address(shared), cluster_size);
+  const DecodeBlock<Shape> block(params, ptx::shared_address(shared));
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (warp < Shape::kWarps) {
@@ -120,14 +44,14 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kOccupancy)
     if (warp == Shape::kWarps) {
       decode_init_barriers(params, block, lane);
       ptx::named_barrier_sync(1, 64);
-      decode_announce<Shape>(cluster_size);
+      decode_announce<Shape>(block.cluster_size);
       decode_load_codes(params, block);
     } else if (warp == Shape::kWarps + 1) {
       ptx::named_barrier_sync(1, 64);
-      decode_announce<Shape>(cluster_size);
+      decode_announce<Shape>(block.cluster_size);
       decode_load_scales<Shape, kKind>(params, block, lane);
     } else {
-      decode_add_up<Shape, kKind>(params, block, warp - Shape::kWarps - 2, lane);
+      decode_add_up<Shape, kKind>(params, block, &map, warp - Shape::kWarps - 2, lane);
     }
   }
 #endif
@@ -164,7 +88,7 @@ inline int64_t round_up(int64_t value, int64_t unit) { return ceil_div(value, un
 
 }  // namespace host
 
-// Sizes of a stage of the ring and its depth; false when two stages do not fit or k is too long for the tile.
+// Sizes of a stage of the ring, its depth and place; false when two stages or A do not fit or k is too long for the tile.
 template <class Shape>
 bool plan_decode_stages(const Gemm4bitArgs& args, const DecodeTuning& tuning, DecodeParams& params) {
   const int part = static_cast<int>(host::ceil_div(params.blocks, tuning.cluster));
@@ -175,7 +99,10 @@ bool plan_decode_stages(const Gemm4bitArgs& args, const DecodeTuning& tuning, De
   params.stage_bytes = Shape::kStageRows * (params.weight_stride + params.scale_stride);
   const int stages = tuning.ring_kb * 1024 / params.stage_bytes;
   params.stages = stages < kDecodeMaxStages ? stages : kDecodeMaxStages;
-  return stages >= 2;
+  params.ring_end = DecodeSmem<Shape>::kRingOffset + tuning.ring_kb * 1024;
+  const int undisturbed = (params.ring_end - DecodeSmem<Shape>::kChunksEnd) / params.stage_bytes;
+  params.first_lent = undisturbed < params.stages ? undisturbed : params.stages;
+  return stages >= 2 && DecodeSmem<Shape>::kChunksEnd <= params.ring_end;
 }
 
 template <class Shape, kernels::DecodeKind kKind>
@@ -197,9 +124,16 @@ cudaError_t launch_decode_kind(const Gemm4bitArgs& args, DecodeParams params, co
   if (clusters < 1) return cudaErrorInvalidValue;
   const int64_t units = host::ceil_div(args.n, kernels::kDecodeRowUnit<Shape>);
   params.clusters = units < clusters ? static_cast<int>(units) : clusters;
+  params.units_each = static_cast<uint64_t>(host::ceil_div(units << 32, params.clusters));
+  while (1 << params.cluster_shift < tuning.cluster) ++params.cluster_shift;
+  CUtensorMap map{};
+  if constexpr (Shape::kStaged) {
+    const host::SlicedMapKey key{args.a, args.m, args.k, args.lda * 2, Shape::kMb, Shape::kChunkBlocks};
+    if (const cudaError_t error = host::make_sliced_map(key, map); error != cudaSuccess) return error;
+  }
   const host::ClusterLaunch launch{dim3(params.clusters * tuning.cluster), dim3(Shape::kThreads), smem,
                                    static_cast<unsigned>(tuning.cluster), !args.fresh_weights};
-  return host::launch_cluster_kernel(kernel, launch, stream, params, tuning.cluster);
+  return host::launch_cluster_kernel(kernel, launch, stream, params, map);
 }
 
 template <class Shape>

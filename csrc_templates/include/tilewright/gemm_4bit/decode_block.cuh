@@ -10,6 +10,7 @@
 #include "tilewright/ptx/elect.cuh"
 #include "tilewright/ptx/mbarrier.cuh"
 #include "tilewright/ptx/tma.cuh"
+#include "tilewright/ptx/tma_store.cuh"
 #include "tilewright/ptx/warpgroup.cuh"
 
 namespace tilewright::kernels {
@@ -23,19 +24,20 @@ template <class Shape>
 struct DecodeBlock {
   using Smem = DecodeSmem<Shape>;
   uint32_t base;
-  int cluster_size, rank;
+  int cluster_size, rank;      // blocks that split k, and which of them this one is
   int first_row, end_row;      // of the weight
   int first_block, end_block;  // 64s of k
 
-  __device__ __forceinline__ DecodeBlock(const DecodeParams& params, uint32_t shared, int size) : base(shared), cluster_size(size) {
-    rank = size > 1 ? static_cast<int>(ptx::cluster_block_rank()) : 0;
-    const int cluster = static_cast<int>(blockIdx.x) / size;
+  // Without divisions, which every warp would wait for before it starts.
+  __device__ __forceinline__ DecodeBlock(const DecodeParams& params, uint32_t shared) : base(shared) {
+    cluster_size = 1 << params.cluster_shift;
+    rank = static_cast<int>(blockIdx.x) & (cluster_size - 1);
+    const uint64_t cluster = blockIdx.x >> params.cluster_shift;
     constexpr int kUnit = kDecodeRowUnit<Shape>;
-    const int64_t units = (params.n + kUnit - 1) / kUnit;
-    first_row = static_cast<int>(units * cluster / params.clusters) * kUnit;
-    end_row = min(params.n, static_cast<int>(units * (cluster + 1) / params.clusters) * kUnit);
-    first_block = params.blocks * rank / size;
-    end_block = params.blocks * (rank + 1) / size;
+    first_row = static_cast<int>(cluster * params.units_each >> 32) * kUnit;
+    end_row = min(params.n, static_cast<int>((cluster + 1) * params.units_each >> 32) * kUnit);
+    first_block = params.blocks * rank >> params.cluster_shift;
+    end_block = params.blocks * (rank + 1) >> params.cluster_shift;
   }
 
   __device__ __forceinline__ int rounds() const { return (end_row - first_row + Shape::kStageRows - 1) / Shape::kStageRows; }
@@ -44,6 +46,8 @@ struct DecodeBlock {
   __device__ __forceinline__ uint32_t received_barrier(int buffer) const { return base + (2 * kDecodeMaxStages + buffer) * 8; }
   __device__ __forceinline__ uint32_t partial_full(int slot) const { return received_barrier(2 * Shape::kAdders + slot); }
   __device__ __forceinline__ uint32_t partial_empty(int slot) const { return partial_full(Shape::kPartialSlots + slot); }
+  __device__ __forceinline__ uint32_t chunk_full(int chunk) const { return base + Smem::kChunkBarriers + chunk * 8; }
+  __device__ __forceinline__ uint32_t chunk(int chunk) const { return base + Smem::kPartialOffset + chunk * Shape::kChunkBytes; }
   __device__ __forceinline__ uint32_t received(int buffer) const {
     return base + Smem::kReceivedOffset + buffer * (Shape::kQuads * 16);
   }
@@ -51,7 +55,7 @@ struct DecodeBlock {
     return base + Smem::kPartialOffset + (slot * Shape::kWarpsK + warp_k) * (Shape::kQuads * 16);
   }
   __device__ __forceinline__ uint32_t stage(const DecodeParams& params, int stage) const {
-    return base + Smem::kRingOffset + stage * params.stage_bytes;
+    return base + params.ring_end - (stage + 1) * params.stage_bytes;
   }
   __device__ __forceinline__ uint32_t scales(const DecodeParams& params, int stage_index) const {
     return stage(params, stage_index) + Shape::kStageRows * params.weight_stride;
@@ -79,27 +83,33 @@ struct DecodeScaleSpan {
   }
 };
 
-// Before any stage is read or sum sent, the barriers and tables of all blocks of the cluster must be ready. The warps that
-// multiply and add wait for that; those that load only say that they have got that far, so that nobody waits for copies.
+// Before any stage is read, the barriers and tables of the block must be ready, and before any sum is sent the barriers of all
+// blocks of the cluster. The warps that multiply and add wait for that; those that load only say that they have got that far,
+// so that nobody waits for copies. One barrier of the cluster serves for both; but where all wait for A, the fetch of which
+// comes after, the block meets at a barrier of its own, and those that add wait for the cluster later.
 template <class Shape>
 __device__ __forceinline__ void decode_meet(int cluster_size) {
-  if (cluster_size > 1) {
+  if (!Shape::kStaged && cluster_size > 1) {
     ptx::cluster_sync();
-  } else {
-    ptx::named_barrier_sync(2, Shape::kThreads);
+    return;
   }
+  if (Shape::kStaged && cluster_size > 1) ptx::cluster_arrive_relaxed();
+  ptx::named_barrier_sync(2, Shape::kThreads);
 }
 
 template <class Shape>
 __device__ __forceinline__ void decode_announce(int cluster_size) {
-  if (cluster_size > 1) {
+  if (!Shape::kStaged && cluster_size > 1) {
     ptx::cluster_arrive();
-  } else {
-    ptx::named_barrier_arrive(2, Shape::kThreads);
+    return;
   }
+  if (Shape::kStaged && cluster_size > 1) ptx::cluster_arrive_relaxed();
+  ptx::named_barrier_arrive(2, Shape::kThreads);
 }
 
-__device__ __forceinline__ void decode_finish_loads(int cluster_size) {
+// For warps that have not waited for the cluster when they met: before they send, or end.
+__device__ __forceinline__ void decode_wait_for_cluster(int cluster_size) {
+  __syncwarp();
   if (cluster_size > 1) ptx::cluster_wait();
 }
 
@@ -131,6 +141,36 @@ __device__ __forceinline__ void decode_init_barriers(const DecodeParams& params,
   __syncwarp();
 }
 
+// The chunks of A, by the warp that fetches them.
+template <class Shape>
+__device__ __forceinline__ void decode_init_chunks(const DecodeBlock<Shape>& block, int lane) {
+  if (lane < DecodeSmem<Shape>::kAllChunks) {
+    ptx::mbarrier_init(block.chunk_full(lane), 1);
+    ptx::mbarrier_arrive_expect(block.chunk_full(lane), Shape::kChunkBytes);
+  }
+  ptx::mbarrier_init_fence();
+  __syncwarp();
+}
+
+// One thread: the first chunk of every warp, then the second and so on. Rows past m and blocks past k arrive as zeros.
+template <class Shape>
+__device__ __forceinline__ void decode_fetch_chunks(const DecodeBlock<Shape>& block, const void* map) {
+  const int part = block.end_block - block.first_block;
+#pragma unroll 1
+  for (int chunk = 0; chunk < DecodeSmem<Shape>::kAllChunks; ++chunk) {
+    const int first = part * (chunk % Shape::kWarpsK) / Shape::kWarpsK + chunk / Shape::kWarpsK * Shape::kChunkBlocks;
+    ptx::tma_load_3d(block.chunk(chunk), map, block.chunk_full(chunk), 0, 0, block.first_block + first);
+  }
+}
+
+// Until the rows before are done with the stage; at first it is free, unless A comes through there.
+template <class Shape>
+__device__ __forceinline__ void decode_wait_for_stage(const DecodeParams& params, const DecodeBlock<Shape>& block,
+                                                      const DecodeRing& ring) {
+  const bool lent = Shape::kStaged && ring.index >= params.first_lent;
+  ptx::mbarrier_wait(block.empty(ring.index), lent ? ring.phase ^ 1 : ring.phase);
+}
+
 // The warp that loads codes as stages fall free: at a time, the block's part of k of one row, or of 16 prepacked ones.
 template <class Shape>
 __device__ __forceinline__ void decode_load_codes(const DecodeParams& params, const DecodeBlock<Shape>& block) {
@@ -142,7 +182,7 @@ __device__ __forceinline__ void decode_load_codes(const DecodeParams& params, co
   DecodeRing ring{0, 1};
 #pragma unroll 1
   for (int round = 0; round < rounds; ++round) {
-    ptx::mbarrier_wait(block.empty(ring.index), ring.phase);
+    decode_wait_for_stage(params, block, ring);
     if (ptx::elect_lane()) {
       const int rows = min(Shape::kStageRows, block.end_row - block.first_row - round * Shape::kStageRows);
       const uint32_t barrier = block.full(ring.index);
@@ -161,7 +201,7 @@ __device__ __forceinline__ void decode_load_codes(const DecodeParams& params, co
     codes += Shape::kStageRows / kRows * pitch;
     ring.advance(params.stages);
   }
-  decode_finish_loads(block.cluster_size);
+  decode_wait_for_cluster(block.cluster_size);
 }
 
 // The warp that loads scales, four lanes to a row. Rows keep 16-byte pieces of the scale array whole, so a row's first scale
@@ -177,7 +217,7 @@ __device__ __forceinline__ void decode_load_scales(const DecodeParams& params, c
   DecodeRing ring{0, 1};
 #pragma unroll 1
   for (int round = 0; round < rounds; ++round) {
-    ptx::mbarrier_wait(block.empty(ring.index), ring.phase);
+    decode_wait_for_stage(params, block, ring);
     uint32_t target = block.scales(params, ring.index) + (lane >> 2) * params.scale_stride + (lane & 3) * 16;
 #pragma unroll 1
     for (int r = 0; r < Shape::kStageRows; r += 8) {
@@ -199,7 +239,7 @@ __device__ __forceinline__ void decode_load_scales(const DecodeParams& params, c
     left -= Shape::kStageRows;
     ring.advance(params.stages);
   }
-  decode_finish_loads(block.cluster_size);
+  decode_wait_for_cluster(block.cluster_size);
 }
 
 }  // namespace tilewright::kernels

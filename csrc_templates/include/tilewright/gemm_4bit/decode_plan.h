@@ -34,6 +34,14 @@ struct DecodeShape {
   static_assert(kMb % 8 == 0, "columns of A come eight at a time");
   static_assert(kWarps % 4 == 0, "registers move between groups of four warps");
 
+  // A comes through shared memory, in chunks of all its rows by kChunkBlocks blocks of a warp's part of k: each row of a plain
+  // load is a cache line of its own. Of few rows there is little to load, and of two blocks to a multiprocessor one
+  // multiplies while the other loads.
+  static constexpr bool kStaged = kMb >= 16 && kOccupancy == 1;
+  static constexpr int kChunkBlocks = kKb % 4 == 0 ? 4 : kKb;
+  static constexpr int kChunks = kKb / kChunkBlocks;  // of a warp
+  static constexpr int kChunkBytes = kChunkBlocks * kMb * 128;
+
   // Registers of a thread at entry (512 lots of 32 to a quarter of a multiprocessor), then by role.
   static constexpr int kResidentWarps = (kThreads / 32 * kOccupancy + 3) / 4;
   static constexpr int kEntryRegisters = 512 / kResidentWarps / 8 * 8;
@@ -58,10 +66,13 @@ struct DecodeTuning {
 constexpr int kDecodeMaxStages = 32;
 
 // Dynamic shared memory, in this order: barriers, nested code, sums received, sums of the warps, table, ring, slack that
-// idle lanes may read.
+// idle lanes may read. Chunks of A lie from the sums of the warps on: these and the table are made once A is in registers,
+// and stages of the ring that are in the way wait for that.
 template <class Shape>
 struct DecodeSmem {
-  static constexpr int kBarrierBytes = 640;  // full and empty of each stage and of each slot of partial sums, and of the sums received
+  static constexpr int kChunkBarriers = 640;  // before these full and empty of each stage and of each slot of partial sums, and
+                                              // those of the sums received
+  static constexpr int kBarrierBytes = 1024;
   static constexpr int kNestedOffset = kBarrierBytes;
   static constexpr int kReceivedOffset = kNestedOffset + 1024;
   static constexpr int kReceivedBytes = 2 * Shape::kAdders * Shape::kQuads * 16;
@@ -72,6 +83,10 @@ struct DecodeSmem {
   static constexpr int kLutBytes = Shape::kLut > 0 ? 256 * kLutPitch : 0;
   static constexpr int kRingOffset = kLutOffset + kLutBytes;
   static constexpr int kSlackBytes = 512;
+  static constexpr int kAllChunks = Shape::kStaged ? Shape::kChunks * Shape::kWarpsK : 0;
+  static constexpr int kChunksEnd = kPartialOffset + kAllChunks * Shape::kChunkBytes;
+  static_assert(kPartialOffset % 1024 == 0, "the swizzle of a chunk depends on its address");
+  static_assert(kAllChunks <= 32, "a lane each initialises their barriers");
   static constexpr int bytes(int ring_kb) { return kRingOffset + ring_kb * 1024 + kSlackBytes; }
 };
 
@@ -98,7 +113,11 @@ struct DecodeParams {
   int scale_size;          // bytes of one scale
   int block_shift;         // log2(blocksize / 64), for blocksizes from 64 on
   int clusters;            // in the grid
+  int cluster_shift;       // log2 of the blocks of one
+  uint64_t units_each;     // groups of rows to a cluster, in 2^-32, rounded up
   int stages;
+  int ring_end;            // the stages lie from this offset downwards
+  int first_lent;          // stages from this one on lie where A comes through
   int stage_bytes;
   int weight_stride;       // bytes between rows of a stage: 32 more than a multiple of 128, so that the 32-byte pieces of
                            // four rows lie in different banks

@@ -30,7 +30,7 @@ struct DecodeOutlet {
   int share;
 
   __device__ __forceinline__ DecodeOutlet(const DecodeParams& params, const DecodeBlock<Shape>& block, int lane) {
-    share = Shape::kQuads / block.cluster_size;
+    share = Shape::kQuads >> params.cluster_shift;
 #pragma unroll
     for (int q = 0; q < kQuadsPerLane; ++q) {
       const int index = block.rank * share + q * 32 + lane;
@@ -58,26 +58,43 @@ struct DecodeOutlet {
   }
 };
 
-// Waits for what every block of the cluster sent for stage `round`, adds it in order of rank, writes the results.
+// What a lane of a block receives: a block has half of a stage's quads or less.
 template <class Shape>
-__device__ __forceinline__ void decode_receive(const DecodeParams& params, const DecodeBlock<Shape>& block,
-                                               const DecodeOutlet<Shape>& outlet, int round, float factor, int lane) {
+struct DecodeReceived {
+  static constexpr int kCount = (Shape::kQuads / 2 + 31) / 32;
+  float4 sums[kCount];
+};
+
+// Waits for what every block of the cluster sent for stage `round` and adds it in order of rank.
+template <class Shape>
+__device__ __forceinline__ DecodeReceived<Shape> decode_receive(const DecodeBlock<Shape>& block, int share, int round,
+                                                                int lane) {
   const int buffer = round % (2 * Shape::kAdders);
   ptx::mbarrier_wait(block.received_barrier(buffer), round / (2 * Shape::kAdders) & 1);
+  DecodeReceived<Shape> received;
 #pragma unroll
-  for (int q = 0; q < outlet.kQuadsPerLane; ++q) {
-    if (q * 32 >= outlet.share) break;
-    if (q * 32 + lane < outlet.share) {
-      float4 sum{0.0f, 0.0f, 0.0f, 0.0f};
+  for (int q = 0; q < received.kCount; ++q) {
+    received.sums[q] = {0.0f, 0.0f, 0.0f, 0.0f};
+    if (q * 32 + lane < share) {
       uint32_t part = block.received(buffer) + (q * 32 + lane) * 16;
 #pragma unroll 2
-      for (int source = 0; source < block.cluster_size; ++source, part += outlet.share * 16) {
-        decode_add(sum, ptx::lds_128(part));
+      for (int source = 0; source < block.cluster_size; ++source, part += share * 16) {
+        decode_add(received.sums[q], ptx::lds_128(part));
       }
-      outlet.emit(params, block.end_row, q, block.first_row + round * Shape::kStageRows, sum, factor);
     }
   }
   __syncwarp();
+  return received;
+}
+
+template <class Shape, int kCount>
+__device__ __forceinline__ void decode_emit(const DecodeParams& params, const DecodeBlock<Shape>& block,
+                                            const DecodeOutlet<Shape>& outlet, int round, const float4 (&sums)[kCount],
+                                            float factor) {
+#pragma unroll
+  for (int q = 0; q < kCount; ++q) {
+    outlet.emit(params, block.end_row, q, block.first_row + round * Shape::kStageRows, sums[q], factor);
+  }
 }
 
 // Sends each quad to the block that owns it. The buffer is free: this warp has received the round before in the same line of
@@ -98,13 +115,22 @@ __device__ __forceinline__ void decode_send(const DecodeBlock<Shape>& block, int
   }
 }
 
-// Adder `adder` of kAdders: every kAdders-th stage.
+// Adder `adder` of kAdders: every kAdders-th stage. The first one fetches A, which lies where `map` says.
 template <class Shape, DecodeKind kKind>
-__device__ __forceinline__ void decode_add_up(const DecodeParams& params, const DecodeBlock<Shape>& block, int adder, int lane) {
+__device__ __forceinline__ void decode_add_up(const DecodeParams& params, const DecodeBlock<Shape>& block, const void* map,
+                                              int adder, int lane) {
   constexpr int kSlots = Shape::kPartialSlots;
+  const bool fetches = Shape::kStaged && adder == 0;
+  if (fetches) {
+    if (lane == 0) ptx::tma_prefetch_map(map);
+    decode_init_chunks(block, lane);
+  }
   const DecodeOutlet<Shape> outlet(params, block, lane);
   decode_meet<Shape>(block.cluster_size);
+  if constexpr (Shape::kStaged) decode_wait_for_cluster(block.cluster_size);
   ptx::wait_for_dependencies();
+  if (fetches && lane == 0) decode_fetch_chunks(block, map);
+  __syncwarp();
   const float factor = kKind == DecodeKind::kE2m1 ? __ldg(params.offset) : 1.0f;
   const int rounds = block.rounds();
   int round = adder;
@@ -122,16 +148,20 @@ __device__ __forceinline__ void decode_add_up(const DecodeParams& params, const 
     __syncwarp();
     if (lane == 0) ptx::mbarrier_arrive(block.partial_empty(slot));
     if (block.cluster_size == 1) {
-#pragma unroll
-      for (int q = 0; q < Shape::kQuads / 32; ++q) {
-        outlet.emit(params, block.end_row, q, block.first_row + round * Shape::kStageRows, sums[q], factor);
-      }
+      decode_emit(params, block, outlet, round, sums, factor);
     } else {
-      if (round >= Shape::kAdders) decode_receive(params, block, outlet, round - Shape::kAdders, factor, lane);
+      // Sent before the older ones are written: other blocks wait for these.
+      const int before = round - Shape::kAdders;
+      DecodeReceived<Shape> received;
+      if (before >= 0) received = decode_receive(block, outlet.share, before, lane);
       decode_send(block, outlet.share, round, sums, lane);
+      if (before >= 0) decode_emit(params, block, outlet, before, received.sums, factor);
     }
   }
-  if (block.cluster_size > 1 && round > adder) decode_receive(params, block, outlet, round - Shape::kAdders, factor, lane);
+  if (block.cluster_size > 1 && round > adder) {
+    const DecodeReceived<Shape> received = decode_receive(block, outlet.share, round - Shape::kAdders, lane);
+    decode_emit(params, block, outlet, round - Shape::kAdders, received.sums, factor);
+  }
 }
 
 }  // namespace tilewright::kernels

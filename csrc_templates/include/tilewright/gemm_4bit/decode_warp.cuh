@@ -10,6 +10,7 @@
 
 #include "tilewright/dequant/nibble_tables.cuh"
 #include "tilewright/epilogue/element.cuh"
+#include "tilewright/gemm_4bit/decode_activations.cuh"
 #include "tilewright/gemm_4bit/decode_plan.h"
 #include "tilewright/ptx/bits.cuh"
 #include "tilewright/ptx/convert.cuh"
@@ -17,13 +18,6 @@
 #include "tilewright/ptx/mma.cuh"
 
 namespace tilewright::kernels {
-
-enum class DecodeKind : int {
-  kBlock64,        // absmax blocks of 64 or more: the scale multiplies the fp32 sum of 64 products
-  kBlock64Nested,  // the same, nested
-  kBlock32,        // absmax blocks of 32, nested or not
-  kE2m1,           // e4m3 blocks of 16: code * scale is exact in 16 bits, so the scale multiplies the operand
-};
 
 constexpr int kDecodeStepBytes = 32;  // of packed codes in 64 of k
 
@@ -95,59 +89,6 @@ __device__ __forceinline__ uint32_t multiply_pairs(__nv_bfloat16, uint32_t x, ui
       __hmul2(*reinterpret_cast<const __nv_bfloat162*>(&x), *reinterpret_cast<const __nv_bfloat162*>(&y));
   return *reinterpret_cast<const uint32_t*>(&product);
 }
-
-// Exchanges words within a quad: lane t gets in values[w] the values[t] of lane w.
-__device__ __forceinline__ void transpose_quad(uint32_t (&values)[4], int t) {
-  const bool odd = t & 1, upper = t & 2;
-  const uint32_t low1 = __shfl_xor_sync(0xffffffffu, odd ? values[0] : values[1], 1);
-  const uint32_t high1 = __shfl_xor_sync(0xffffffffu, odd ? values[2] : values[3], 1);
-  if (odd) {
-    values[0] = low1;
-    values[2] = high1;
-  } else {
-    values[1] = low1;
-    values[3] = high1;
-  }
-  const uint32_t low2 = __shfl_xor_sync(0xffffffffu, upper ? values[0] : values[2], 2);
-  const uint32_t high2 = __shfl_xor_sync(0xffffffffu, upper ? values[1] : values[3], 2);
-  if (upper) {
-    values[0] = low2;
-    values[1] = high2;
-  } else {
-    values[2] = low2;
-    values[3] = high2;
-  }
-}
-
-// The rows of A over this warp's part of k, as mma operands in registers. Rows past m and blocks past the part are zeros.
-template <class Shape, DecodeKind kKind>
-struct DecodeActivations {
-  uint32_t pairs[Shape::kKb][Shape::kColumnTiles][8];
-
-  __device__ __forceinline__ void load(const DecodeParams& params, int first_block, int count, int lane) {
-    using Element = typename Shape::Element;
-    const int t = lane & 3;
-#pragma unroll
-    for (int c = 0; c < Shape::kColumnTiles; ++c) {
-      const int row = c * 8 + (lane >> 2);
-      const Element* source = static_cast<const Element*>(params.a) + row * params.lda + first_block * 64;
-#pragma unroll
-      for (int b = 0; b < Shape::kKb; ++b) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          const bool halves = Shape::kPrepacked || kKind == DecodeKind::kBlock32;
-          const int k = b * 64 + (halves ? h * 32 + t * 8 : t * 16 + h * 8);
-          uint4 value{0, 0, 0, 0};
-          if (row < params.m && b < count) value = *reinterpret_cast<const uint4*>(source + k);
-          uint32_t words[4] = {value.x, value.y, value.z, value.w};
-          if constexpr (Shape::kPrepacked) transpose_quad(words, t);
-#pragma unroll
-          for (int i = 0; i < 4; ++i) pairs[b][c][4 * h + i] = words[i];
-        }
-      }
-    }
-  }
-};
 
 // The scales of a lane's two rows for every block of its part: fp32 values, or e4m3 pairs (prepacked: four e4m3 bytes, those
 // of an mma each). Zero past the part, so that

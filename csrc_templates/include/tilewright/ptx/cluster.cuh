@@ -40,6 +40,12 @@ __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 
+// As cluster_arrive, for threads that show others nothing but barriers they initialised and fenced: without its fence over
+// all memory.
+__device__ __forceinline__ void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // Sends 16 bytes to another block's shared memory; they are counted at its `barrier`. Both are shared::cluster

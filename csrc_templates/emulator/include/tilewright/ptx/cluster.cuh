@@ -20,6 +20,7 @@ inline float4 load_cluster_float4(uint32_t address, Place place = Place::here())
 }
 
 inline void cluster_arrive(Place place = Place::here()) { emulator::cluster_arrive(place); }
+inline void cluster_arrive_relaxed(Place place = Place::here()) { emulator::cluster_arrive_relaxed(place); }
 inline void cluster_wait(Place place = Place::here()) { emulator::cluster_wait(place); }
 inline void cluster_sync(Place place = Place::here()) {
   emulator::cluster_arrive(place);

@@ -17,7 +17,7 @@ struct Tile_d16_k7_c8 {
   static constexpr int kRingKb = 132;
   static constexpr int kOccupancy = 1;
   static constexpr int kPerSm = 1;
-  static constexpr int kSmemBytes = 231552;
+  static constexpr int kSmemBytes = 231936;
 };
 static_assert(smem_bytes<Tile_d16_k7_c8>() == Tile_d16_k7_c8::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of d16-k7-c8");

@@ -17,7 +17,7 @@ struct Tile_d8_k8_c2 {
   static constexpr int kRingKb = 142;
   static constexpr int kOccupancy = 1;
   static constexpr int kPerSm = 1;
-  static constexpr int kSmemBytes = 231552;
+  static constexpr int kSmemBytes = 231936;
 };
 static_assert(smem_bytes<Tile_d8_k8_c2>() == Tile_d8_k8_c2::kSmemBytes,
               "the generator's resource model and the kernel agree on the shared memory of d8-k8-c2");
