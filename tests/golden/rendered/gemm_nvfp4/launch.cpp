@@ -6,7 +6,7 @@
 
 namespace tilewright::gemm_nvfp4 {
 
-const char* const kSpecDigest = "3a3c25d24da21bf196e025bcecc1d9967cd4a17c78577f85d0b947e2787abf8d";
+const char* const kSpecDigest = "7e391488bf6fd98a16ee6d668b955c6bcb5b9164c8f4301c35874876c974b0c7";
 
 cudaError_t launch_16x64_256_f16(const GemmNvfp4Args& args, cudaStream_t stream);
 cudaError_t launch_16x64_256_bf16(const GemmNvfp4Args& args, cudaStream_t stream);

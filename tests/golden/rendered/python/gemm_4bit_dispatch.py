@@ -100,7 +100,6 @@ RULES = (
     "engine-nf4-w192x128-64-s2",
     "engine-nf4-w256x128-64-s2",
     "engine-nf4-w32x64-128-s4",
-    "engine-nf4-w32x128-128",
     "engine-nf4-w32x128-128-s2",
     "engine-nf4-w32x128-128-s3",
     "engine-nf4-w32x256-128-s2",
@@ -110,7 +109,6 @@ RULES = (
     "engine-nf4-w64x128-128-s3",
     "engine-nf4-w64x192-128-s2",
     "engine-nf4-w64x192-128-s4",
-    "engine-nf4-w64x256-128",
     "engine-nf4-w128x128-128",
     "engine-nf4-w128x128-128-s2",
     "engine-nf4-w128x128-128-s3",
@@ -258,7 +256,6 @@ RULES = (
     "wgmma-nf4-w192x128-64-s2",
     "wgmma-nf4-w256x128-64-s2",
     "wgmma-nf4-w32x64-128-s4",
-    "wgmma-nf4-w32x128-128",
     "wgmma-nf4-w32x128-128-s2",
     "wgmma-nf4-w32x128-128-s3",
     "wgmma-nf4-w32x256-128-s2",
@@ -268,7 +265,6 @@ RULES = (
     "wgmma-nf4-w64x128-128-s3",
     "wgmma-nf4-w64x192-128-s2",
     "wgmma-nf4-w64x192-128-s4",
-    "wgmma-nf4-w64x256-128",
     "wgmma-nf4-w128x128-128",
     "wgmma-nf4-w128x128-128-s2",
     "wgmma-nf4-w128x128-128-s3",
@@ -572,241 +568,228 @@ def decide_engine(arch, K, M, N, blocksize, dtype, layout, num_sms, quant_type):
     if arch in ("sm90", ):
         if measured_sizes and layout == 0:
             cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+            cost_steps = ((K + 63) // 64)
+            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_rounds_8x16_132 = cost_last_8x16 // 132
             cost_input = M * K // 1024
             cost_output = M * N // 1024
-            cost_nf4_d8_k3_c1 = 2_923_000 + 4017 * cost_tiles_8x16 + 10_930 * cost_input + 2112 * cost_output
-            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_nf4_d8_k3_c1 = 1_890_000 + 1603 * cost_tiles_8x16 + 47 * cost_tiles_8x16 * cost_steps + 10_390 * cost_rounds_8x16_132 * cost_steps + 11_360 * cost_input + 254 * cost_output
             cost_rounds_8x16_66 = cost_last_8x16 // 66
-            cost_steps = ((K + 63) // 64)
-            cost_nf4_d8_k3_c2 = 3_471_000 + 4158 * cost_tiles_8x16 + 103_300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output
-            cost_rounds_8x16_132 = cost_last_8x16 // 132
-            cost_nf4_d8_k4_c1 = 3_168_000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output
-            cost_nf4_d8_k4_c2 = 3_468_000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output
-            cost_nf4_d8_k8_c1 = 4_439_000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528_600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29_210 * cost_input + 3102 * cost_output
-            cost_nf4_d8_k8_c2 = 5_839_000 + 4157 * cost_tiles_8x16 + 545_600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output
+            cost_nf4_d8_k3_c2 = 2_312_000 + 1097 * cost_tiles_8x16 + 450_300 * cost_rounds_8x16_66 + 1666 * cost_rounds_8x16_66 * cost_steps + 4321 * cost_input + 1675 * cost_output
             cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
-            cost_nf4_d8_k14_c2 = 4_839_000 + 5158 * cost_steps + 19_760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11_980 * cost_input + 20_600 * cost_output + 1 * cost_outside_8x16 * cost_steps
+            cost_nf4_d8_k4_c1 = 2_167_000 + 21 * cost_tiles_8x16 * cost_steps + 457_600 * cost_rounds_8x16_132 + 3720 * cost_rounds_8x16_132 * cost_steps + 14_500 * cost_input + 4139 * cost_output + 3 * cost_outside_8x16 * cost_steps
+            cost_nf4_d8_k4_c2 = 2_334_000 + 2382 * cost_tiles_8x16 + 404_200 * cost_rounds_8x16_66 + 2681 * cost_rounds_8x16_66 * cost_steps + 1787 * cost_input + 4292 * cost_output
+            cost_nf4_d8_k8_c1 = 3_029_000 + 8068 * cost_tiles_8x16 + 55_990 * cost_rounds_8x16_132 + 947 * cost_rounds_8x16_132 * cost_steps + 10_680 * cost_input + 5868 * cost_output
+            cost_nf4_d8_k8_c2 = 3_657_000 + 13_540 * cost_tiles_8x16 + 3432 * cost_rounds_8x16_66 * cost_steps + 11_430 * cost_input
+            cost_nf4_d8_k14_c2 = 4_467_000 + 5882 * cost_steps + 1_520_000 * cost_rounds_8x16_66 + 2710 * cost_rounds_8x16_66 * cost_steps + 13_450 * cost_input + 4551 * cost_output
             cost_rounds_8x16_33 = cost_last_8x16 // 33
-            cost_nf4_d8_k14_c4 = 6_977_000 + 44_200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50_740 * cost_output
+            cost_nf4_d8_k14_c4 = 4_856_000 + 47_640 * cost_tiles_8x16 + 1169 * cost_rounds_8x16_33 * cost_steps + 12_420 * cost_input + 19_660 * cost_output
             cost_tiles_16x16 = ((M + 15) // 16) * ((N + 15) // 16)
-            cost_nf4_d16_k2_c2 = 3_312_000 + 7192 * cost_tiles_16x16 + 504 * cost_output
             cost_last_16x16 = cost_tiles_16x16 + -1
-            cost_rounds_16x16_132 = cost_last_16x16 // 132
-            cost_nf4_d16_k3_c1 = 3_483_000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185_800 * cost_rounds_16x16_132 + 26_550 * cost_input + 1430 * cost_output
             cost_rounds_16x16_66 = cost_last_16x16 // 66
-            cost_nf4_d16_k3_c2 = 3_623_000 + 8275 * cost_tiles_16x16 + 20_710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output
-            cost_nf4_d16_k4_c2 = 4_810_000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output
-            cost_rounds_16x16_33 = cost_last_16x16 // 33
-            cost_nf4_d16_k7_c4 = 6_476_000 + 27_210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output
-            cost_rounds_16x16_16 = cost_last_16x16 // 16
-            cost_nf4_d16_k7_c8 = 6_751_000 + 49_180 * cost_tiles_16x16 + 116_100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47_670 * cost_output
-            cost_nf4_d16_k8_c1 = 4_196_000 + 21_030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27_380 * cost_input + 2061 * cost_output
+            cost_nf4_d16_k2_c2 = 2_241_000 + 478_100 * cost_rounds_16x16_66 + 1154 * cost_rounds_16x16_66 * cost_steps + 4534 * cost_input
+            cost_rounds_16x16_132 = cost_last_16x16 // 132
+            cost_nf4_d16_k3_c1 = 2_318_000 + 2336 * cost_steps + 28_380 * cost_rounds_16x16_132 * cost_steps + 14_480 * cost_input + 366 * cost_output
+            cost_nf4_d16_k3_c2 = 2_358_000 + 2498 * cost_steps + 653_900 * cost_rounds_16x16_66 + 856 * cost_rounds_16x16_66 * cost_steps + 7525 * cost_input + 325 * cost_output
             cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
-            cost_nf4_d16_k8_c2 = 6_466_000 + 583 * cost_steps + 14_530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12_710 * cost_output + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_d16_k4_c2 = 3_908_000 + 8571 * cost_steps + 6177 * cost_tiles_16x16 + 337_000 * cost_rounds_16x16_66 + 1 * cost_outside_16x16 * cost_steps
+            cost_rounds_16x16_33 = cost_last_16x16 // 33
+            cost_nf4_d16_k7_c4 = 7_280_000 + 1_125_000 * cost_rounds_16x16_33 + 1 * cost_outside_16x16 * cost_steps
+            cost_rounds_16x16_16 = cost_last_16x16 // 16
+            cost_nf4_d16_k7_c8 = 6_744_000 + 64_170 * cost_tiles_16x16 + 364 * cost_rounds_16x16_16 * cost_steps + 14_080 * cost_output
+            cost_nf4_d16_k8_c1 = 5_201_000 + 2808 * cost_tiles_16x16 + 858_400 * cost_rounds_16x16_132 + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_d16_k8_c2 = 5_651_000 + 2215 * cost_steps + 8044 * cost_tiles_16x16 + 12 * cost_tiles_16x16 * cost_steps + 573_700 * cost_rounds_16x16_66 + 2 * cost_outside_16x16 * cost_steps
             cost_tiles_176x128 = ((M + 175) // 176) * ((N + 127) // 128)
             cost_last_176x128 = cost_tiles_176x128 + -1
             cost_rounds_176x128_132 = cost_last_176x128 // 132
             cost_weight = N * K // 1024
-            cost_nf4_w176x128_64 = 4_247_000 + 398_600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433_700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output
+            cost_outside_176x128 = M * 175 % 176 * ((N + 127) // 128)
+            cost_nf4_w176x128_64 = 3_322_000 + 390_700 * cost_steps + 219 * cost_tiles_176x128 * cost_steps + 436_200 * cost_rounds_176x128_132 * cost_steps + 33 * cost_weight + 199 * cost_input + 641 * cost_output + 4 * cost_outside_176x128 * cost_steps
             cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
             cost_last_192x128 = cost_tiles_192x128 + -1
             cost_rounds_192x128_132 = cost_last_192x128 // 132
-            cost_late_192x128_132_66 = cost_last_192x128 + 66
-            cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 // 132
-            cost_nf4_w192x128_64_s2 = 6_553_000 + 182_000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2_136_000 * cost_rounds_192x128_132 + 230_800 * cost_rounds_192x128_132 * cost_steps + 151_900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input
+            cost_shares_192x128_66 = cost_last_192x128 // 66
+            cost_nf4_w192x128_64_s2 = 5_362_000 + 176_800 * cost_steps + 1012 * cost_tiles_192x128 * cost_steps + 2_025_000 * cost_rounds_192x128_132 + 57_640 * cost_rounds_192x128_132 * cost_steps + 149_200 * cost_shares_192x128_66 * cost_steps + 43 * cost_weight + 208 * cost_input + 13 * cost_output
             cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
             cost_last_256x128 = cost_tiles_256x128 + -1
             cost_rounds_256x128_132 = cost_last_256x128 // 132
             cost_late_256x128_132_66 = cost_last_256x128 + 66
             cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 // 132
-            cost_nf4_w256x128_64_s2 = 7_554_000 + 271_800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2_471_000 * cost_rounds_256x128_132 + 337_900 * cost_rounds_256x128_132 * cost_steps + 223_500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input
+            cost_nf4_w256x128_64_s2 = 5_985_000 + 264_800 * cost_steps + 786 * cost_tiles_256x128 * cost_steps + 2_367_000 * cost_rounds_256x128_132 + 322_000 * cost_rounds_256x128_132 * cost_steps + 221_500 * cost_late_256x128_132_66_wholes * cost_steps + 46 * cost_weight + 302 * cost_input
             cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
             cost_last_32x64 = cost_tiles_32x64 + -1
             cost_rounds_32x64_244 = cost_last_32x64 // 244
             cost_late_32x64_244_61 = cost_last_32x64 + 183
             cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 // 244
-            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
-            cost_nf4_w32x64_128_s4 = 3_647_000 + 29_160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464_900 * cost_rounds_32x64_244 + 23_550 * cost_rounds_32x64_244 * cost_steps + 70_830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps
+            cost_nf4_w32x64_128_s4 = 2_913_000 + 35_630 * cost_steps + 3075 * cost_tiles_32x64 + 472 * cost_tiles_32x64 * cost_steps + 37_250 * cost_rounds_32x64_244 * cost_steps + 80_340 * cost_late_32x64_244_61_wholes * cost_steps + 35 * cost_weight + 14 * cost_input + 12 * cost_output
             cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
             cost_last_32x128 = cost_tiles_32x128 + -1
             cost_rounds_32x128_132 = cost_last_32x128 // 132
-            cost_nf4_w32x128_128 = 2_400_000 + 202_300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201_300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight
             cost_late_32x128_132_66 = cost_last_32x128 + 66
             cost_late_32x128_132_66_wholes = cost_late_32x128_132_66 // 132
-            cost_nf4_w32x128_128_s2 = 3_460_000 + 85_670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525_100 * cost_rounds_32x128_132 + 93_070 * cost_rounds_32x128_132 * cost_steps + 59_920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output
+            cost_nf4_w32x128_128_s2 = 2_791_000 + 84_510 * cost_steps + 2595 * cost_tiles_32x128 + 505 * cost_tiles_32x128 * cost_steps + 707_500 * cost_rounds_32x128_132 + 91_840 * cost_rounds_32x128_132 * cost_steps + 57_950 * cost_late_32x128_132_66_wholes * cost_steps + 25 * cost_weight + 238 * cost_input + 288 * cost_output
             cost_rounds_32x128_117 = cost_last_32x128 // 117
             cost_late_32x128_117_39 = cost_last_32x128 + 78
             cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 // 117
-            cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
-            cost_nf4_w32x128_128_s3 = 3_427_000 + 59_260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710_600 * cost_rounds_32x128_117 + 57_020 * cost_rounds_32x128_117 * cost_steps + 69_640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps
+            cost_shares_32x128_39 = cost_last_32x128 // 39
+            cost_nf4_w32x128_128_s3 = 2_986_000 + 53_480 * cost_steps + 6526 * cost_tiles_32x128 + 701 * cost_tiles_32x128 * cost_steps + 395_300 * cost_rounds_32x128_117 + 47_760 * cost_rounds_32x128_117 * cost_steps + 63_250 * cost_late_32x128_117_39_wholes * cost_steps + 2357 * cost_shares_32x128_39 * cost_steps + 28 * cost_weight + 513 * cost_output
             cost_tiles_32x256 = ((M + 31) // 32) * ((N + 255) // 256)
             cost_last_32x256 = cost_tiles_32x256 + -1
             cost_rounds_32x256_132 = cost_last_32x256 // 132
             cost_late_32x256_132_66 = cost_last_32x256 + 66
             cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 // 132
-            cost_nf4_w32x256_128_s2 = 4_156_000 + 149_300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753_000 * cost_rounds_32x256_132 + 147_700 * cost_rounds_32x256_132 * cost_steps + 108_100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output
+            cost_nf4_w32x256_128_s2 = 3_250_000 + 159_900 * cost_steps + 8727 * cost_tiles_32x256 + 570 * cost_tiles_32x256 * cost_steps + 274_400 * cost_rounds_32x256_132 + 155_900 * cost_rounds_32x256_132 * cost_steps + 115_600 * cost_late_32x256_132_66_wholes * cost_steps + 45 * cost_weight + 689 * cost_input + 646 * cost_output
             cost_rounds_32x256_110 = cost_last_32x256 // 110
             cost_late_32x256_110_22 = cost_last_32x256 + 88
             cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 // 110
-            cost_nf4_w32x256_128_s5 = 4_731_000 + 60_390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816_200 * cost_rounds_32x256_110 + 71_360 * cost_rounds_32x256_110 * cost_steps + 187_100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output
+            cost_nf4_w32x256_128_s5 = 4_180_000 + 54_840 * cost_steps + 1048 * cost_tiles_32x256 * cost_steps + 1_212_000 * cost_rounds_32x256_110 + 28_450 * cost_rounds_32x256_110 * cost_steps + 178_800 * cost_late_32x256_110_22_wholes * cost_steps + 68 * cost_weight + 722 * cost_input + 414 * cost_output
             cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
             cost_last_64x64 = cost_tiles_64x64 + -1
             cost_rounds_64x64_252 = cost_last_64x64 // 252
             cost_late_64x64_252_63 = cost_last_64x64 + 189
             cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 // 252
             cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
-            cost_nf4_w64x64_128_s4 = 3_817_000 + 43_990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84_460 * cost_rounds_64x64_252 * cost_steps + 107_100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps
+            cost_nf4_w64x64_128_s4 = 3_362_000 + 42_820 * cost_steps + 1530 * cost_tiles_64x64 + 588 * cost_tiles_64x64 * cost_steps + 1_238_000 * cost_rounds_64x64_252 + 39_150 * cost_rounds_64x64_252 * cost_steps + 109_100 * cost_late_64x64_252_63_wholes * cost_steps + 25 * cost_weight + 682 * cost_input + 8 * cost_outside_64x64 * cost_steps
             cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
             cost_last_64x128 = cost_tiles_64x128 + -1
             cost_rounds_64x128_132 = cost_last_64x128 // 132
             cost_late_64x128_132_66 = cost_last_64x128 + 66
             cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 // 132
-            cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
-            cost_nf4_w64x128_128_s2 = 3_933_000 + 112_500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1_017_000 * cost_rounds_64x128_132 + 113_700 * cost_rounds_64x128_132 * cost_steps + 86_700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps
+            cost_nf4_w64x128_128_s2 = 3_200_000 + 117_200 * cost_steps + 574 * cost_tiles_64x128 * cost_steps + 1_600_000 * cost_rounds_64x128_132 + 103_400 * cost_rounds_64x128_132 * cost_steps + 89_360 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 117 * cost_input + 159 * cost_output
             cost_rounds_64x128_117 = cost_last_64x128 // 117
             cost_late_64x128_117_39 = cost_last_64x128 + 78
             cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 // 117
-            cost_nf4_w64x128_128_s3 = 4_170_000 + 75_320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1_359_000 * cost_rounds_64x128_117 + 81_570 * cost_rounds_64x128_117 * cost_steps + 104_500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps
+            cost_nf4_w64x128_128_s3 = 3_529_000 + 77_040 * cost_steps + 631 * cost_tiles_64x128 * cost_steps + 1_709_000 * cost_rounds_64x128_117 + 75_330 * cost_rounds_64x128_117 * cost_steps + 117_600 * cost_late_64x128_117_39_wholes * cost_steps + 21 * cost_weight
             cost_tiles_64x192 = ((M + 63) // 64) * ((N + 191) // 192)
             cost_last_64x192 = cost_tiles_64x192 + -1
             cost_rounds_64x192_132 = cost_last_64x192 // 132
             cost_late_64x192_132_66 = cost_last_64x192 + 66
             cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 // 132
-            cost_outside_64x192 = M * 63 % 64 * ((N + 191) // 192)
-            cost_nf4_w64x192_128_s2 = 4_445_000 + 146_300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1_092_000 * cost_rounds_64x192_132 + 156_600 * cost_rounds_64x192_132 * cost_steps + 116_500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps
+            cost_nf4_w64x192_128_s2 = 3_684_000 + 153_600 * cost_steps + 5541 * cost_tiles_64x192 + 709 * cost_tiles_64x192 * cost_steps + 463_000 * cost_rounds_64x192_132 + 162_200 * cost_rounds_64x192_132 * cost_steps + 111_500 * cost_late_64x192_132_66_wholes * cost_steps + 21 * cost_weight + 124 * cost_input + 265 * cost_output
             cost_rounds_64x192_120 = cost_last_64x192 // 120
             cost_late_64x192_120_30 = cost_last_64x192 + 90
             cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 // 120
-            cost_nf4_w64x192_128_s4 = 4_728_000 + 73_950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1_724_000 * cost_rounds_64x192_120 + 77_960 * cost_rounds_64x192_120 * cost_steps + 166_500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input
-            cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
-            cost_last_64x256 = cost_tiles_64x256 + -1
-            cost_rounds_64x256_132 = cost_last_64x256 // 132
-            cost_nf4_w64x256_128 = 2_757_000 + 438_600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453_900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output
+            cost_nf4_w64x192_128_s4 = 4_341_000 + 69_850 * cost_steps + 531 * cost_tiles_64x192 + 1078 * cost_tiles_64x192 * cost_steps + 1_086_000 * cost_rounds_64x192_120 + 71_890 * cost_rounds_64x192_120 * cost_steps + 147_200 * cost_late_64x192_120_30_wholes * cost_steps + 31 * cost_weight + 197 * cost_input + 590 * cost_output
             cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
             cost_last_128x128 = cost_tiles_128x128 + -1
             cost_rounds_128x128_132 = cost_last_128x128 // 132
-            cost_nf4_w128x128_128 = 2_873_000 + 327_000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362_700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output
-            cost_shares_128x128_66 = cost_last_128x128 // 66
-            cost_nf4_w128x128_128_s2 = 4_908_000 + 147_500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1_587_000 * cost_rounds_128x128_132 + 34_490 * cost_rounds_128x128_132 * cost_steps + 129_900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output
+            cost_nf4_w128x128_128 = 2_571_000 + 325_400 * cost_steps + 4292 * cost_tiles_128x128 + 114 * cost_tiles_128x128 * cost_steps + 359_900 * cost_rounds_128x128_132 * cost_steps + 56 * cost_weight + 344 * cost_input + 339 * cost_output
+            cost_late_128x128_132_66 = cost_last_128x128 + 66
+            cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 // 132
+            cost_nf4_w128x128_128_s2 = 4_568_000 + 135_700 * cost_steps + 718 * cost_tiles_128x128 * cost_steps + 1_468_000 * cost_rounds_128x128_132 + 159_500 * cost_rounds_128x128_132 * cost_steps + 121_600 * cost_late_128x128_132_66_wholes * cost_steps + 42 * cost_weight + 388 * cost_input
             cost_rounds_128x128_117 = cost_last_128x128 // 117
             cost_late_128x128_117_39 = cost_last_128x128 + 78
             cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 // 117
-            cost_shares_128x128_39 = cost_last_128x128 // 39
-            cost_nf4_w128x128_128_s3 = 5_713_000 + 97_510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1_802_000 * cost_rounds_128x128_117 + 115_100 * cost_rounds_128x128_117 * cost_steps + 145_600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input
+            cost_nf4_w128x128_128_s3 = 5_064_000 + 92_180 * cost_steps + 795 * cost_tiles_128x128 * cost_steps + 1_764_000 * cost_rounds_128x128_117 + 114_300 * cost_rounds_128x128_117 * cost_steps + 158_200 * cost_late_128x128_117_39_wholes * cost_steps + 32 * cost_weight + 456 * cost_input
             cost_rounds_128x128_120 = cost_last_128x128 // 120
             cost_late_128x128_120_30 = cost_last_128x128 + 90
             cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 // 120
-            cost_nf4_w128x128_128_s4 = 5_167_000 + 77_070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1_694_000 * cost_rounds_128x128_120 + 89_040 * cost_rounds_128x128_120 * cost_steps + 174_900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input
+            cost_shares_128x128_30 = cost_last_128x128 // 30
+            cost_nf4_w128x128_128_s4 = 4_585_000 + 80_920 * cost_steps + 662 * cost_tiles_128x128 * cost_steps + 1_771_000 * cost_rounds_128x128_120 + 90_760 * cost_rounds_128x128_120 * cost_steps + 187_600 * cost_late_128x128_120_30_wholes * cost_steps + 2763 * cost_shares_128x128_30 * cost_steps + 14 * cost_weight + 233 * cost_input
             cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
             cost_last_128x192 = cost_tiles_128x192 + -1
             cost_rounds_128x192_132 = cost_last_128x192 // 132
             cost_late_128x192_132_66 = cost_last_128x192 + 66
             cost_late_128x192_132_66_wholes = cost_late_128x192_132_66 // 132
-            cost_nf4_w128x192_128_s2 = 5_508_000 + 212_300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1_833_000 * cost_rounds_128x192_132 + 245_600 * cost_rounds_128x192_132 * cost_steps + 177_600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input
+            cost_nf4_w128x192_128_s2 = 5_053_000 + 213_600 * cost_steps + 949 * cost_tiles_128x192 * cost_steps + 1_780_000 * cost_rounds_128x192_132 + 237_200 * cost_rounds_128x192_132 * cost_steps + 176_800 * cost_late_128x192_132_66_wholes * cost_steps + 27 * cost_weight + 295 * cost_input
             cost_rounds_128x192_120 = cost_last_128x192 // 120
             cost_late_128x192_120_30 = cost_last_128x192 + 90
             cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 // 120
-            cost_nf4_w128x192_128_s4 = 6_677_000 + 112_200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2_085_000 * cost_rounds_128x192_120 + 132_000 * cost_rounds_128x192_120 * cost_steps + 264_200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input
-            if M <= 8 and K <= 1536 and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 or M > 8 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k3_c1 <= cost_nf4_w176x128_64 and cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k3-c1
+            cost_nf4_w128x192_128_s4 = 6_178_000 + 118_700 * cost_steps + 1041 * cost_tiles_128x192 * cost_steps + 2_126_000 * cost_rounds_128x192_120 + 133_600 * cost_rounds_128x192_120 * cost_steps + 286_300 * cost_late_128x192_120_30_wholes * cost_steps + 2 * cost_weight + 89 * cost_input
+            if M <= 8 and K <= 1536 and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 or M > 8 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k3_c1 <= cost_nf4_w176x128_64 and cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k3-c1
                 return 2, 74
-            if M <= 8 and K <= 3072 and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k3_c2 <= cost_nf4_w176x128_64 and cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k3-c2
+            if M <= 8 and K <= 3072 and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k3_c2 <= cost_nf4_w176x128_64 and cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k3-c2
                 return 2, 75
-            if M <= 8 and K <= 2048 and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k4_c1 <= cost_nf4_w176x128_64 and cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k4-c1
+            if M <= 8 and K <= 2048 and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k4_c1 <= cost_nf4_w176x128_64 and cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k4-c1
                 return 2, 76
-            if M <= 8 and K <= 4096 and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k4_c2 <= cost_nf4_w176x128_64 and cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k4-c2
+            if M <= 8 and K <= 4096 and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k4_c2 <= cost_nf4_w176x128_64 and cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k4-c2
                 return 2, 77
-            if M <= 8 and K <= 4096 and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k8_c1 <= cost_nf4_w176x128_64 and cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k8-c1
+            if M <= 8 and K <= 4096 and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k8_c1 <= cost_nf4_w176x128_64 and cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k8-c1
                 return 2, 78
-            if M <= 8 and K <= 8192 and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k8_c2 <= cost_nf4_w176x128_64 and cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k8-c2
+            if M <= 8 and K <= 8192 and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k8_c2 <= cost_nf4_w176x128_64 and cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k8-c2
                 return 2, 79
-            if M <= 8 and K <= 14_336 and (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k14_c2 <= cost_nf4_w176x128_64 and cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k14-c2
+            if M <= 8 and K <= 14_336 and (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k14_c2 <= cost_nf4_w176x128_64 and cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k14-c2
                 return 2, 80
-            if M <= 8 and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k14_c4 <= cost_nf4_w176x128_64 and cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k14-c4
+            if M <= 8 and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d8_k14_c4 <= cost_nf4_w176x128_64 and cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2 and cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d8-k14-c4
                 return 2, 81
-            if M <= 16 and K <= 2048 and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k2_c2 <= cost_nf4_w176x128_64 and cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k2-c2
+            if M <= 16 and K <= 2048 and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k2_c2 <= cost_nf4_w176x128_64 and cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k2-c2
                 return 2, 82
-            if M <= 16 and K <= 1536 and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k3_c1 <= cost_nf4_w176x128_64 and cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k3-c1
+            if M <= 16 and K <= 1536 and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k3_c1 <= cost_nf4_w176x128_64 and cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k3-c1
                 return 2, 83
-            if M <= 16 and K <= 3072 and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k3_c2 <= cost_nf4_w176x128_64 and cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k3-c2
+            if M <= 16 and K <= 3072 and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k3_c2 <= cost_nf4_w176x128_64 and cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k3-c2
                 return 2, 84
-            if M <= 16 and K <= 4096 and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k4_c2 <= cost_nf4_w176x128_64 and cost_nf4_d16_k4_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k4-c2
+            if M <= 16 and K <= 4096 and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k4_c2 <= cost_nf4_w176x128_64 and cost_nf4_d16_k4_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k4-c2
                 return 2, 85
-            if M <= 16 and K <= 14_336 and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k7_c4 <= cost_nf4_w176x128_64 and cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k7-c4
+            if M <= 16 and K <= 14_336 and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k7_c4 <= cost_nf4_w176x128_64 and cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k7-c4
                 return 2, 86
-            if M <= 16 and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k7_c8 <= cost_nf4_w176x128_64 and cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k7-c8
+            if M <= 16 and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k7_c8 <= cost_nf4_w176x128_64 and cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k7-c8
                 return 2, 87
-            if M <= 16 and K <= 4096 and (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k8_c1 <= cost_nf4_w176x128_64 and cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k8-c1
+            if M <= 16 and K <= 4096 and (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_d16_k8_c1 <= cost_nf4_w176x128_64 and cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k8-c1
                 return 2, 88
-            if M <= 16 and K <= 8192 and cost_nf4_d16_k8_c2 <= cost_nf4_w176x128_64 and cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k8-c2
+            if M <= 16 and K <= 8192 and cost_nf4_d16_k8_c2 <= cost_nf4_w176x128_64 and cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2 and cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-d16-k8-c2
                 return 2, 89
-            if cost_nf4_w176x128_64 <= cost_nf4_w192x128_64_s2 and cost_nf4_w176x128_64 <= cost_nf4_w256x128_64_s2 and cost_nf4_w176x128_64 <= cost_nf4_w32x64_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w32x128_128 and cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s3 and cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s5 and cost_nf4_w176x128_64 <= cost_nf4_w64x64_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s3 and cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w64x256_128 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s3 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w176x128-64
+            if cost_nf4_w176x128_64 <= cost_nf4_w192x128_64_s2 and cost_nf4_w176x128_64 <= cost_nf4_w256x128_64_s2 and cost_nf4_w176x128_64 <= cost_nf4_w32x64_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s3 and cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s5 and cost_nf4_w176x128_64 <= cost_nf4_w64x64_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s3 and cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s3 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w176x128-64
                 return 3, 90
-            if cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w192x128-64-s2
+            if cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w192x128-64-s2
                 return 3, 91
-            if cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w256x128-64-s2
+            if cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w256x128-64-s2
                 return 3, 92
-            if cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x64-128-s4
+            if cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x64-128-s4
                 return 3, 93
-            if cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x128-128
+            if cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x128-128-s2
                 return 3, 94
-            if cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x128-128-s2
+            if cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x128-128-s3
                 return 3, 95
-            if cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x128-128-s3
+            if cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x256-128-s2
                 return 3, 96
-            if cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x256-128-s2
+            if cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x256-128-s5
                 return 3, 97
-            if cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w32x256-128-s5
+            if cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x64-128-s4
                 return 3, 98
-            if cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x64-128-s4
+            if cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x128-128-s2
                 return 3, 99
-            if cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x128-128-s2
+            if cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x128-128-s3
                 return 3, 100
-            if cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x128-128-s3
+            if cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x192-128-s2
                 return 3, 101
-            if cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x192-128-s2
+            if cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x192-128-s4
                 return 3, 102
-            if cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x192-128-s4
-                return 3, 103
-            if cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w64x256-128
-                return 3, 104
             if cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128
-                return 3, 105
+                return 3, 103
             if cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128-s2
-                return 3, 106
+                return 3, 104
             if cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128-s3
-                return 3, 107
+                return 3, 105
             if cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x128-128-s4
-                return 3, 108
+                return 3, 106
             if cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4:  # engine-nf4-w128x192-128-s2
-                return 3, 109
+                return 3, 107
             if True:  # engine-nf4-w128x192-128-s4
-                return 3, 110
+                return 3, 108
         if measured_sizes:
             cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+            cost_steps = ((K + 63) // 64)
+            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_rounds_8x16_132 = cost_last_8x16 // 132
             cost_input = M * K // 1024
             cost_output = M * N // 1024
-            cost_last_8x16 = cost_tiles_8x16 + -1
             cost_rounds_8x16_66 = cost_last_8x16 // 66
-            cost_steps = ((K + 63) // 64)
-            cost_rounds_8x16_132 = cost_last_8x16 // 132
-            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
             cost_rounds_8x16_33 = cost_last_8x16 // 33
             cost_tiles_16x16 = ((M + 15) // 16) * ((N + 15) // 16)
             cost_last_16x16 = cost_tiles_16x16 + -1
-            cost_rounds_16x16_132 = cost_last_16x16 // 132
             cost_rounds_16x16_66 = cost_last_16x16 // 66
-            cost_rounds_16x16_33 = cost_last_16x16 // 33
-            cost_rounds_16x16_16 = cost_last_16x16 // 16
+            cost_rounds_16x16_132 = cost_last_16x16 // 132
             cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
+            cost_rounds_16x16_33 = cost_last_16x16 // 33
             cost_tiles_176x128 = ((M + 175) // 176) * ((N + 127) // 128)
             cost_last_176x128 = cost_tiles_176x128 + -1
             cost_rounds_176x128_132 = cost_last_176x128 // 132
             cost_weight = N * K // 1024
+            cost_outside_176x128 = M * 175 % 176 * ((N + 127) // 128)
             cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
             cost_last_192x128 = cost_tiles_192x128 + -1
             cost_rounds_192x128_132 = cost_last_192x128 // 132
-            cost_late_192x128_132_66 = cost_last_192x128 + 66
-            cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 // 132
+            cost_shares_192x128_66 = cost_last_192x128 // 66
             cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
             cost_last_256x128 = cost_tiles_256x128 + -1
             cost_rounds_256x128_132 = cost_last_256x128 // 132
@@ -814,10 +797,6 @@ def decide_engine(arch, K, M, N, blocksize, dtype, layout, num_sms, quant_type):
             cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 // 132
             cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
             cost_last_32x64 = cost_tiles_32x64 + -1
-            cost_rounds_32x64_244 = cost_last_32x64 // 244
-            cost_late_32x64_244_61 = cost_last_32x64 + 183
-            cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 // 244
-            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
             cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
             cost_last_32x128 = cost_tiles_32x128 + -1
             cost_rounds_32x128_132 = cost_last_32x128 // 132
@@ -826,12 +805,10 @@ def decide_engine(arch, K, M, N, blocksize, dtype, layout, num_sms, quant_type):
             cost_rounds_32x128_117 = cost_last_32x128 // 117
             cost_late_32x128_117_39 = cost_last_32x128 + 78
             cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 // 117
-            cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
+            cost_shares_32x128_39 = cost_last_32x128 // 39
             cost_tiles_32x256 = ((M + 31) // 32) * ((N + 255) // 256)
             cost_last_32x256 = cost_tiles_32x256 + -1
             cost_rounds_32x256_132 = cost_last_32x256 // 132
-            cost_late_32x256_132_66 = cost_last_32x256 + 66
-            cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 // 132
             cost_rounds_32x256_110 = cost_last_32x256 // 110
             cost_late_32x256_110_22 = cost_last_32x256 + 88
             cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 // 110
@@ -846,7 +823,6 @@ def decide_engine(arch, K, M, N, blocksize, dtype, layout, num_sms, quant_type):
             cost_rounds_64x128_132 = cost_last_64x128 // 132
             cost_late_64x128_132_66 = cost_last_64x128 + 66
             cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 // 132
-            cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
             cost_rounds_64x128_117 = cost_last_64x128 // 117
             cost_late_64x128_117_39 = cost_last_64x128 + 78
             cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 // 117
@@ -855,21 +831,15 @@ def decide_engine(arch, K, M, N, blocksize, dtype, layout, num_sms, quant_type):
             cost_rounds_64x192_132 = cost_last_64x192 // 132
             cost_late_64x192_132_66 = cost_last_64x192 + 66
             cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 // 132
-            cost_outside_64x192 = M * 63 % 64 * ((N + 191) // 192)
             cost_rounds_64x192_120 = cost_last_64x192 // 120
             cost_late_64x192_120_30 = cost_last_64x192 + 90
             cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 // 120
-            cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
-            cost_last_64x256 = cost_tiles_64x256 + -1
-            cost_rounds_64x256_132 = cost_last_64x256 // 132
             cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
             cost_last_128x128 = cost_tiles_128x128 + -1
             cost_rounds_128x128_132 = cost_last_128x128 // 132
-            cost_shares_128x128_66 = cost_last_128x128 // 66
             cost_rounds_128x128_117 = cost_last_128x128 // 117
             cost_late_128x128_117_39 = cost_last_128x128 + 78
             cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 // 117
-            cost_shares_128x128_39 = cost_last_128x128 // 39
             cost_rounds_128x128_120 = cost_last_128x128 // 120
             cost_late_128x128_120_30 = cost_last_128x128 + 90
             cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 // 120
@@ -881,165 +851,178 @@ def decide_engine(arch, K, M, N, blocksize, dtype, layout, num_sms, quant_type):
             cost_rounds_128x192_120 = cost_last_128x192 // 120
             cost_late_128x192_120_30 = cost_last_128x192 + 90
             cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 // 120
-            cost_nf4_prepacked_d8_k3_c1 = 2_923_000 + 4017 * cost_tiles_8x16 + 10_930 * cost_input + 2112 * cost_output
-            cost_nf4_prepacked_d8_k3_c2 = 3_471_000 + 4158 * cost_tiles_8x16 + 103_300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output
-            cost_nf4_prepacked_d8_k4_c1 = 3_168_000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output
-            cost_nf4_prepacked_d8_k4_c2 = 3_468_000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output
-            cost_nf4_prepacked_d8_k8_c1 = 4_439_000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528_600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29_210 * cost_input + 3102 * cost_output
-            cost_nf4_prepacked_d8_k8_c2 = 5_839_000 + 4157 * cost_tiles_8x16 + 545_600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output
-            cost_nf4_prepacked_d8_k14_c2 = 4_839_000 + 5158 * cost_steps + 19_760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11_980 * cost_input + 20_600 * cost_output + 1 * cost_outside_8x16 * cost_steps
-            cost_nf4_prepacked_d8_k14_c4 = 6_977_000 + 44_200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50_740 * cost_output
-            cost_nf4_prepacked_d16_k2_c2 = 3_312_000 + 7192 * cost_tiles_16x16 + 504 * cost_output
-            cost_nf4_prepacked_d16_k3_c1 = 3_483_000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185_800 * cost_rounds_16x16_132 + 26_550 * cost_input + 1430 * cost_output
-            cost_nf4_prepacked_d16_k3_c2 = 3_623_000 + 8275 * cost_tiles_16x16 + 20_710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output
-            cost_nf4_prepacked_d16_k4_c2 = 4_810_000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output
-            cost_nf4_prepacked_d16_k7_c4 = 6_476_000 + 27_210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output
-            cost_nf4_prepacked_d16_k7_c8 = 6_751_000 + 49_180 * cost_tiles_16x16 + 116_100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47_670 * cost_output
-            cost_nf4_prepacked_d16_k8_c1 = 4_196_000 + 21_030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27_380 * cost_input + 2061 * cost_output
-            cost_nf4_prepacked_d16_k8_c2 = 6_466_000 + 583 * cost_steps + 14_530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12_710 * cost_output + 1 * cost_outside_16x16 * cost_steps
-            cost_nf4_prepacked_w176x128_64 = 4_247_000 + 398_600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433_700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output
-            cost_nf4_prepacked_w192x128_64_s2 = 6_553_000 + 182_000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2_136_000 * cost_rounds_192x128_132 + 230_800 * cost_rounds_192x128_132 * cost_steps + 151_900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input
-            cost_nf4_prepacked_w256x128_64_s2 = 7_554_000 + 271_800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2_471_000 * cost_rounds_256x128_132 + 337_900 * cost_rounds_256x128_132 * cost_steps + 223_500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input
-            cost_nf4_prepacked_w32x64_128_s4 = 3_647_000 + 29_160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464_900 * cost_rounds_32x64_244 + 23_550 * cost_rounds_32x64_244 * cost_steps + 70_830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps
-            cost_nf4_prepacked_w32x128_128 = 2_400_000 + 202_300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201_300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight
-            cost_nf4_prepacked_w32x128_128_s2 = 3_460_000 + 85_670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525_100 * cost_rounds_32x128_132 + 93_070 * cost_rounds_32x128_132 * cost_steps + 59_920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output
-            cost_nf4_prepacked_w32x128_128_s3 = 3_427_000 + 59_260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710_600 * cost_rounds_32x128_117 + 57_020 * cost_rounds_32x128_117 * cost_steps + 69_640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps
-            cost_nf4_prepacked_w32x256_128_s2 = 4_156_000 + 149_300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753_000 * cost_rounds_32x256_132 + 147_700 * cost_rounds_32x256_132 * cost_steps + 108_100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output
-            cost_nf4_prepacked_w32x256_128_s5 = 4_731_000 + 60_390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816_200 * cost_rounds_32x256_110 + 71_360 * cost_rounds_32x256_110 * cost_steps + 187_100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output
-            cost_nf4_prepacked_w64x64_128_s4 = 3_817_000 + 43_990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84_460 * cost_rounds_64x64_252 * cost_steps + 107_100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps
-            cost_nf4_prepacked_w64x128_128_s2 = 3_933_000 + 112_500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1_017_000 * cost_rounds_64x128_132 + 113_700 * cost_rounds_64x128_132 * cost_steps + 86_700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps
-            cost_nf4_prepacked_w64x128_128_s3 = 4_170_000 + 75_320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1_359_000 * cost_rounds_64x128_117 + 81_570 * cost_rounds_64x128_117 * cost_steps + 104_500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps
-            cost_nf4_prepacked_w64x192_128_s2 = 4_445_000 + 146_300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1_092_000 * cost_rounds_64x192_132 + 156_600 * cost_rounds_64x192_132 * cost_steps + 116_500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps
-            cost_nf4_prepacked_w64x192_128_s4 = 4_728_000 + 73_950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1_724_000 * cost_rounds_64x192_120 + 77_960 * cost_rounds_64x192_120 * cost_steps + 166_500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input
-            cost_nf4_prepacked_w64x256_128 = 2_757_000 + 438_600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453_900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output
-            cost_nf4_prepacked_w128x128_128 = 2_873_000 + 327_000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362_700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output
-            cost_nf4_prepacked_w128x128_128_s2 = 4_908_000 + 147_500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1_587_000 * cost_rounds_128x128_132 + 34_490 * cost_rounds_128x128_132 * cost_steps + 129_900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output
-            cost_nf4_prepacked_w128x128_128_s3 = 5_713_000 + 97_510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1_802_000 * cost_rounds_128x128_117 + 115_100 * cost_rounds_128x128_117 * cost_steps + 145_600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input
-            cost_nf4_prepacked_w128x128_128_s4 = 5_167_000 + 77_070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1_694_000 * cost_rounds_128x128_120 + 89_040 * cost_rounds_128x128_120 * cost_steps + 174_900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input
-            cost_nf4_prepacked_w128x192_128_s2 = 5_508_000 + 212_300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1_833_000 * cost_rounds_128x192_132 + 245_600 * cost_rounds_128x192_132 * cost_steps + 177_600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input
-            cost_nf4_prepacked_w128x192_128_s4 = 6_677_000 + 112_200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2_085_000 * cost_rounds_128x192_120 + 132_000 * cost_rounds_128x192_120 * cost_steps + 264_200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input
+            cost_nf4_prepacked_d8_k3_c1 = 2_243_000 + 553 * cost_tiles_8x16 + 154 * cost_tiles_8x16 * cost_steps + 36_370 * cost_input + 2279 * cost_output
+            cost_nf4_prepacked_d8_k3_c2 = 2_491_000 + 6178 * cost_tiles_8x16 + 43 * cost_tiles_8x16 * cost_steps + 669 * cost_rounds_8x16_66 * cost_steps + 9502 * cost_input + 6256 * cost_output
+            cost_nf4_prepacked_d8_k4_c1 = 1_946_000 + 26_800 * cost_steps + 4106 * cost_tiles_8x16 + 56_330 * cost_rounds_8x16_132 + 25_440 * cost_input + 4060 * cost_output
+            cost_nf4_prepacked_d8_k4_c2 = 2_499_000 + 8071 * cost_tiles_8x16 + 42 * cost_tiles_8x16 * cost_steps + 10_200 * cost_input + 7379 * cost_output
+            cost_nf4_prepacked_d8_k8_c1 = 2_954_000 + 6864 * cost_tiles_8x16 + 298_000 * cost_rounds_8x16_132 + 1044 * cost_rounds_8x16_132 * cost_steps + 43_340 * cost_input + 3761 * cost_output
+            cost_nf4_prepacked_d8_k8_c2 = 3_500_000 + 14_920 * cost_tiles_8x16 + 2080 * cost_rounds_8x16_66 * cost_steps + 25_660 * cost_input + 1452 * cost_output
+            cost_nf4_prepacked_d8_k14_c2 = 4_295_000 + 3320 * cost_steps + 7108 * cost_tiles_8x16 + 54 * cost_tiles_8x16 * cost_steps + 880_200 * cost_rounds_8x16_66 + 22_880 * cost_input + 19_390 * cost_output
+            cost_nf4_prepacked_d8_k14_c4 = 6_202_000 + 43_430 * cost_tiles_8x16 + 1472 * cost_rounds_8x16_33 * cost_steps + 63_210 * cost_output
+            cost_nf4_prepacked_d16_k2_c2 = 2_487_000 + 6598 * cost_tiles_16x16 + 5808 * cost_input + 6172 * cost_output + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_prepacked_d16_k3_c1 = 2_526_000 + 23_510 * cost_steps + 55 * cost_tiles_16x16 * cost_steps + 19_030 * cost_rounds_16x16_132 * cost_steps + 41_770 * cost_input + 1896 * cost_output
+            cost_nf4_prepacked_d16_k3_c2 = 3_008_000 + 4764 * cost_tiles_16x16 + 209_400 * cost_rounds_16x16_66 + 1883 * cost_rounds_16x16_66 * cost_steps + 13_590 * cost_input + 4190 * cost_output + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_prepacked_d16_k4_c2 = 3_883_000 + 4397 * cost_steps + 10_080 * cost_tiles_16x16 + 109_700 * cost_rounds_16x16_66 + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_prepacked_d16_k7_c4 = 7_024_000 + 4429 * cost_steps + 1_109_000 * cost_rounds_16x16_33 + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_prepacked_d16_k7_c8 = 6_858_000 + 1687 * cost_steps + 63_220 * cost_tiles_16x16 + 16 * cost_tiles_16x16 * cost_steps + 25_900 * cost_output
+            cost_nf4_prepacked_d16_k8_c1 = 4_451_000 + 9650 * cost_steps + 6905 * cost_tiles_16x16 + 370_700 * cost_rounds_16x16_132 + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_prepacked_d16_k8_c2 = 5_409_000 + 650 * cost_steps + 17_510 * cost_tiles_16x16 + 8 * cost_tiles_16x16 * cost_steps + 25_940 * cost_rounds_16x16_66 + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_prepacked_w176x128_64 = 3_606_000 + 358_800 * cost_steps + 266 * cost_tiles_176x128 * cost_steps + 127_900 * cost_rounds_176x128_132 + 409_400 * cost_rounds_176x128_132 * cost_steps + 35 * cost_weight + 307 * cost_input + 537 * cost_output + 3 * cost_outside_176x128 * cost_steps
+            cost_nf4_prepacked_w192x128_64_s2 = 5_593_000 + 177_700 * cost_steps + 854 * cost_tiles_192x128 * cost_steps + 2_143_000 * cost_rounds_192x128_132 + 48_130 * cost_rounds_192x128_132 * cost_steps + 158_700 * cost_shares_192x128_66 * cost_steps + 29 * cost_weight + 227 * cost_input
+            cost_nf4_prepacked_w256x128_64_s2 = 6_508_000 + 256_800 * cost_steps + 809 * cost_tiles_256x128 * cost_steps + 2_314_000 * cost_rounds_256x128_132 + 311_500 * cost_rounds_256x128_132 * cost_steps + 219_900 * cost_late_256x128_132_66_wholes * cost_steps + 12 * cost_weight + 242 * cost_input
+            cost_rounds_32x64_240 = cost_last_32x64 // 240
+            cost_late_32x64_240_60 = cost_last_32x64 + 180
+            cost_late_32x64_240_60_wholes = cost_late_32x64_240_60 // 240
+            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+            cost_nf4_prepacked_w32x64_128_s4 = 3_250_000 + 29_060 * cost_steps + 675 * cost_tiles_32x64 + 463 * cost_tiles_32x64 * cost_steps + 1_213_000 * cost_rounds_32x64_240 + 9368 * cost_rounds_32x64_240 * cost_steps + 68_240 * cost_late_32x64_240_60_wholes * cost_steps + 19 * cost_weight + 2 * cost_outside_32x64 * cost_steps
+            cost_nf4_prepacked_w32x128_128 = 2_347_000 + 175_200 * cost_steps + 7666 * cost_tiles_32x128 + 57 * cost_tiles_32x128 * cost_steps + 87_560 * cost_rounds_32x128_132 + 184_200 * cost_rounds_32x128_132 * cost_steps + 23 * cost_weight
+            cost_nf4_prepacked_w32x128_128_s2 = 3_106_000 + 71_570 * cost_steps + 2141 * cost_tiles_32x128 + 554 * cost_tiles_32x128 * cost_steps + 884_200 * cost_rounds_32x128_132 + 69_180 * cost_rounds_32x128_132 * cost_steps + 42_410 * cost_late_32x128_132_66_wholes * cost_steps + 29 * cost_weight + 121 * cost_input + 257 * cost_output
+            cost_nf4_prepacked_w32x128_128_s3 = 3_358_000 + 46_380 * cost_steps + 4871 * cost_tiles_32x128 + 640 * cost_tiles_32x128 * cost_steps + 411_600 * cost_rounds_32x128_117 + 52_210 * cost_rounds_32x128_117 * cost_steps + 52_280 * cost_late_32x128_117_39_wholes * cost_steps + 1998 * cost_shares_32x128_39 * cost_steps + 26 * cost_weight + 568 * cost_output
+            cost_shares_32x256_66 = cost_last_32x256 // 66
+            cost_outside_32x256 = M * 31 % 32 * ((N + 255) // 256)
+            cost_nf4_prepacked_w32x256_128_s2 = 3_529_000 + 135_600 * cost_steps + 527 * cost_tiles_32x256 * cost_steps + 101_000 * cost_rounds_32x256_132 + 43_730 * cost_rounds_32x256_132 * cost_steps + 100_700 * cost_shares_32x256_66 * cost_steps + 38 * cost_weight + 581 * cost_input + 1288 * cost_output + 5 * cost_outside_32x256 * cost_steps
+            cost_nf4_prepacked_w32x256_128_s5 = 4_262_000 + 51_850 * cost_steps + 774 * cost_tiles_32x256 * cost_steps + 462_300 * cost_rounds_32x256_110 + 62_400 * cost_rounds_32x256_110 * cost_steps + 164_300 * cost_late_32x256_110_22_wholes * cost_steps + 44 * cost_weight + 517 * cost_input + 589 * cost_output
+            cost_shares_64x64_63 = cost_last_64x64 // 63
+            cost_nf4_prepacked_w64x64_128_s4 = 3_459_000 + 41_870 * cost_steps + 4875 * cost_tiles_64x64 + 523 * cost_tiles_64x64 * cost_steps + 212_700 * cost_rounds_64x64_252 + 62_180 * cost_rounds_64x64_252 * cost_steps + 97_010 * cost_late_64x64_252_63_wholes * cost_steps + 665 * cost_shares_64x64_63 * cost_steps + 17 * cost_weight + 430 * cost_input + 8 * cost_outside_64x64 * cost_steps
+            cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
+            cost_nf4_prepacked_w64x128_128_s2 = 3_612_000 + 96_750 * cost_steps + 410 * cost_tiles_64x128 * cost_steps + 1_469_000 * cost_rounds_64x128_132 + 100_200 * cost_rounds_64x128_132 * cost_steps + 77_760 * cost_late_64x128_132_66_wholes * cost_steps + 21 * cost_weight + 404 * cost_input + 28 * cost_output + 2 * cost_outside_64x128 * cost_steps
+            cost_nf4_prepacked_w64x128_128_s3 = 3_876_000 + 62_410 * cost_steps + 705 * cost_tiles_64x128 * cost_steps + 1_369_000 * cost_rounds_64x128_117 + 65_820 * cost_rounds_64x128_117 * cost_steps + 88_260 * cost_late_64x128_117_39_wholes * cost_steps + 17 * cost_weight + 2 * cost_input
+            cost_outside_64x192 = M * 63 % 64 * ((N + 191) // 192)
+            cost_nf4_prepacked_w64x192_128_s2 = 4_151_000 + 133_700 * cost_steps + 537 * cost_tiles_64x192 * cost_steps + 1_025_000 * cost_rounds_64x192_132 + 155_600 * cost_rounds_64x192_132 * cost_steps + 109_800 * cost_late_64x192_132_66_wholes * cost_steps + 29 * cost_weight + 143 * cost_input + 118 * cost_output + 1 * cost_outside_64x192 * cost_steps
+            cost_nf4_prepacked_w64x192_128_s4 = 4_542_000 + 61_600 * cost_steps + 1007 * cost_tiles_64x192 * cost_steps + 1_925_000 * cost_rounds_64x192_120 + 51_450 * cost_rounds_64x192_120 * cost_steps + 139_500 * cost_late_64x192_120_30_wholes * cost_steps + 26 * cost_weight + 153 * cost_input + 71 * cost_output
+            cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
+            cost_last_64x256 = cost_tiles_64x256 + -1
+            cost_rounds_64x256_132 = cost_last_64x256 // 132
+            cost_nf4_prepacked_w64x256_128 = 2_749_000 + 418_200 * cost_steps + 7298 * cost_tiles_64x256 + 88 * cost_tiles_64x256 * cost_steps + 814_800 * cost_rounds_64x256_132 + 413_100 * cost_rounds_64x256_132 * cost_steps + 34 * cost_weight + 38 * cost_input + 161 * cost_output
+            cost_nf4_prepacked_w128x128_128 = 2_787_000 + 317_900 * cost_steps + 8579 * cost_tiles_128x128 + 101 * cost_tiles_128x128 * cost_steps + 352_800 * cost_rounds_128x128_132 * cost_steps + 27 * cost_weight + 303 * cost_input + 133 * cost_output
+            cost_shares_128x128_66 = cost_last_128x128 // 66
+            cost_nf4_prepacked_w128x128_128_s2 = 4_668_000 + 137_600 * cost_steps + 624 * cost_tiles_128x128 * cost_steps + 1_457_000 * cost_rounds_128x128_132 + 38_630 * cost_rounds_128x128_132 * cost_steps + 121_500 * cost_shares_128x128_66 * cost_steps + 25 * cost_weight + 296 * cost_input
+            cost_nf4_prepacked_w128x128_128_s3 = 5_123_000 + 91_820 * cost_steps + 856 * cost_tiles_128x128 * cost_steps + 1_835_000 * cost_rounds_128x128_117 + 109_200 * cost_rounds_128x128_117 * cost_steps + 140_500 * cost_late_128x128_117_39_wholes * cost_steps + 24 * cost_weight + 329 * cost_input
+            cost_nf4_prepacked_w128x128_128_s4 = 4_674_000 + 71_540 * cost_steps + 741 * cost_tiles_128x128 * cost_steps + 1_662_000 * cost_rounds_128x128_120 + 88_060 * cost_rounds_128x128_120 * cost_steps + 174_800 * cost_late_128x128_120_30_wholes * cost_steps + 27 * cost_weight + 344 * cost_input
+            cost_nf4_prepacked_w128x192_128_s2 = 5_337_000 + 195_900 * cost_steps + 942 * cost_tiles_128x192 * cost_steps + 1_800_000 * cost_rounds_128x192_132 + 225_100 * cost_rounds_128x192_132 * cost_steps + 165_900 * cost_late_128x192_132_66_wholes * cost_steps + 13 * cost_weight + 241 * cost_input
+            cost_nf4_prepacked_w128x192_128_s4 = 6_058_000 + 98_150 * cost_steps + 1292 * cost_tiles_128x192 * cost_steps + 1_899_000 * cost_rounds_128x192_120 + 125_000 * cost_rounds_128x192_120 * cost_steps + 224_000 * cost_late_128x192_120_30_wholes * cost_steps + 3 * cost_weight + 165 * cost_input
             if M <= 8 and K <= 1536 and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k3_c2 or M > 8 or K > 3072) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k3-c1
-                return 2, 111
+                return 2, 109
             if M <= 8 and K <= 3072 and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k3-c2
-                return 2, 112
+                return 2, 110
             if M <= 8 and K <= 2048 and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k4-c1
-                return 2, 113
+                return 2, 111
             if M <= 8 and K <= 4096 and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k4-c2
-                return 2, 114
+                return 2, 112
             if M <= 8 and K <= 4096 and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k8-c1
-                return 2, 115
+                return 2, 113
             if M <= 8 and K <= 8192 and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k8-c2
-                return 2, 116
+                return 2, 114
             if M <= 8 and K <= 14_336 and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k14-c2
-                return 2, 117
+                return 2, 115
             if M <= 8 and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d8-k14-c4
-                return 2, 118
+                return 2, 116
             if M <= 16 and K <= 2048 and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k2-c2
-                return 2, 119
+                return 2, 117
             if M <= 16 and K <= 1536 and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k3-c1
-                return 2, 120
+                return 2, 118
             if M <= 16 and K <= 3072 and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k3-c2
-                return 2, 121
+                return 2, 119
             if M <= 16 and K <= 4096 and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k4-c2
-                return 2, 122
+                return 2, 120
             if M <= 16 and K <= 14_336 and (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k7-c4
-                return 2, 123
+                return 2, 121
             if M <= 16 and (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k7-c8
-                return 2, 124
+                return 2, 122
             if M <= 16 and K <= 4096 and (cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192) and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k8-c1
-                return 2, 125
+                return 2, 123
             if M <= 16 and K <= 8192 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w176x128_64 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-d16-k8-c2
-                return 2, 126
+                return 2, 124
             if cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w176x128-64
-                return 3, 127
+                return 3, 125
             if cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w192x128-64-s2
-                return 3, 128
+                return 3, 126
             if cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w256x128-64-s2
-                return 3, 129
+                return 3, 127
             if cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w32x64-128-s4
-                return 3, 130
+                return 3, 128
             if cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w32x128-128
-                return 3, 131
+                return 3, 129
             if cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w32x128-128-s2
-                return 3, 132
+                return 3, 130
             if cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w32x128-128-s3
-                return 3, 133
+                return 3, 131
             if cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w32x256-128-s2
-                return 3, 134
+                return 3, 132
             if cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w32x256-128-s5
-                return 3, 135
+                return 3, 133
             if cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w64x64-128-s4
-                return 3, 136
+                return 3, 134
             if cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w64x128-128-s2
-                return 3, 137
+                return 3, 135
             if cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w64x128-128-s3
-                return 3, 138
+                return 3, 136
             if cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w64x192-128-s2
-                return 3, 139
+                return 3, 137
             if cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w64x192-128-s4
-                return 3, 140
+                return 3, 138
             if cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w64x256-128
-                return 3, 141
+                return 3, 139
             if cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w128x128-128
-                return 3, 142
+                return 3, 140
             if cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w128x128-128-s2
-                return 3, 143
+                return 3, 141
             if cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w128x128-128-s3
-                return 3, 144
+                return 3, 142
             if cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w128x128-128-s4
-                return 3, 145
+                return 3, 143
             if cost_nf4_prepacked_w128x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # engine-nf4-prepacked-w128x192-128-s2
-                return 3, 146
+                return 3, 144
             if True:  # engine-nf4-prepacked-w128x192-128-s4
-                return 3, 147
+                return 3, 145
     # hopper
     if arch in ("sm90", ):
         if hopper_ready and M <= 16 and K <= 28_672:  # hopper-16-rows
-            return 2, 148
+            return 2, 146
         if hopper_ready:  # hopper-rest
-            return 3, 149
+            return 3, 147
     # simt-first
     if True:
         if dtype == 2:  # simt-f32
-            return 0, 150
+            return 0, 148
         if M <= 3:  # simt-three-rows
-            return 0, 151
+            return 0, 149
     # high-bandwidth-m4
     if arch in ("sm86", "sm89", "sm120", ):
         if M == 4 and num_sms >= 48:  # simt-high-bandwidth-m4
-            return 0, 152
+            return 0, 150
     # undersubscribed
     if True:
         if M <= 8 and mma_blocks * 3 <= num_sms * 2:  # simt-two-thirds-wave
-            return 0, 153
+            return 0, 151
     # undersubscribed-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if M == 4 and mma_blocks <= num_sms:  # simt-hbm-m4
-            return 0, 154
+            return 0, 152
     # wide-n-sm89
     if arch in ("sm89", ):
         if M <= 6 and mma_blocks >= num_sms and num_sms >= 60:  # simt-wide-n-sm89
-            return 0, 155
+            return 0, 153
     # wide-n
     if arch in ("sm120", "sm121", ):
         if M <= 6 and mma_blocks >= num_sms and num_sms >= 48:  # simt-wide-n
-            return 0, 156
+            return 0, 154
     # tall-k
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if K > N and M <= 17 and mma_blocks * 3 < num_sms:  # simt-tall-k
-            return 0, 157
+            return 0, 155
     # simt-last
     if True:
         if M <= 16 and mma_blocks * 4 <= num_sms:  # simt-quarter-wave
-            return 0, 158
+            return 0, 156
         if M <= 32 and mma_blocks * 8 <= num_sms:  # simt-eighth-wave
-            return 0, 159
+            return 0, 157
         if K % 64 != 0:  # simt-k-tail
-            return 0, 160
+            return 0, 158
     # default
     if True:
         if True:  # mma
-            return 1, 161
+            return 1, 159
     return -1, -1
 
 
@@ -1047,13 +1030,13 @@ def decide_simt_tile(arch, M):
     # rows
     if True:
         if M <= 1:  # simt-rows-1
-            return 0, 162
+            return 0, 160
         if M <= 2:  # simt-rows-2
-            return 1, 163
+            return 1, 161
         if M <= 4:  # simt-rows-4
-            return 2, 164
+            return 2, 162
         if True:  # simt-rows-8
-            return 3, 165
+            return 3, 163
     return -1, -1
 
 
@@ -1073,29 +1056,29 @@ def decide_tile_m(arch, K, M, N, num_sms):
     # short
     if True:
         if M < 48 and not extra_row_busy:  # m32-short
-            return 0, 166
+            return 0, 164
         if M <= 128 and not extra_row_adequate and blocks_32x64 >= num_sms * 2 and less_rows_by_32:  # m32-less-padding
-            return 0, 167
+            return 0, 165
     # raise-sm86
     if arch in ("sm86", ):
         if prefer_64 and num_sms <= 72 and K >= N and not half_tail and blocks_128x128 * 2 >= num_sms:  # m128-sm86
-            return 2, 168
+            return 2, 166
     # lower-sm120
     if arch in ("sm120", "sm121", ):
         if prefer_64 and num_sms >= 150 and blocks_64x64 < num_sms:  # m32-below-wave-150-sms
-            return 0, 169
+            return 0, 167
     # lower-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if prefer_64 and blocks_64x64 < num_sms // 2:  # m32-below-half-wave-hbm
-            return 0, 170
+            return 0, 168
     # rest
     if True:
         if prefer_64 and wide and N * K < 4_194_304 and blocks_32x64 >= num_sms:  # m32-small-wide
-            return 0, 171
+            return 0, 169
         if prefer_64:  # m64
-            return 1, 172
+            return 1, 170
         if True:  # m128
-            return 2, 173
+            return 2, 171
     return -1, -1
 
 
@@ -1117,67 +1100,67 @@ def decide_tile(arch, K, M, N, num_sms, tile_m):
     # mt32-hbm
     if arch in ("sm80", "sm90", "sm100", "sm103", "sm107", ):
         if tile_m == 32 and blocks_32x256 * 4 >= num_sms * 3 and blocks_32x256 <= num_sms:  # mt32-hbm-one-wide-wave
-            return 12, 174
+            return 12, 172
         if tile_m == 32:  # mt32-hbm
-            return 10, 175
+            return 10, 173
     # mt32-over-wave-sm86
     if arch in ("sm86", ):
         if over_wave_32x64 and m32 >= 3 and two_waves_32x128:  # mt32-over-wave-wide-sm86
-            return 5, 176
+            return 5, 174
     # mt32-over-wave
     if arch in ("sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if over_wave_32x64 and m32 >= 3 and two_waves_32x128 and K * 3 <= N:  # mt32-over-wave-three-times-wide
-            return 5, 177
+            return 5, 175
     # mt32-over-wave-rest
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if over_wave_32x64 and m32 >= 2:  # mt32-over-wave
-            return 4, 178
+            return 4, 176
         if over_wave_32x64 and blocks_32x64 < num_sms + num_sms // 5:  # mt32-just-over-wave
-            return 4, 179
+            return 4, 177
     # mt32-three-waves-sm86
     if arch in ("sm86", ):
         if tile_m == 32 and m32 == 1 and blocks_32x64 > num_sms * 3:  # mt32-three-waves-sm86
-            return 5, 180
+            return 5, 178
     # mt32-64x32
     if arch in ("sm86", "sm87", "sm89", "sm110", "unknown", ):
         if tile_m == 32 and blocks_64x32 <= num_sms:  # mt32-as-64x32
-            return 13, 181
+            return 13, 179
     # mt32-64x32-sm120
     if arch in ("sm120", "sm121", ):
         if tile_m == 32 and num_sms < 150 and blocks_64x32 <= num_sms:  # mt32-as-64x32-below-150-sms
-            return 13, 182
+            return 13, 180
     # mt32-rest
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 32 and blocks_32x128 * 3 >= num_sms * 2:  # mt32-two-thirds-wave
-            return 11, 183
+            return 11, 181
         if tile_m == 32:  # mt32
-            return 10, 184
+            return 10, 182
         if tile_m == 64 and K * 2 < N and num_sms >= 60 and quarter_to_three_quarters:  # mt64-quarter-to-three-quarter-wave
-            return 10, 185
+            return 10, 183
     # mt64-sm90
     if arch in ("sm90", ):
         if tile_m == 64:  # mt64-sm90
-            return 6, 186
+            return 6, 184
     # mt64-below-wave-tall
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 64 and blocks_64x128 < num_sms and K >= N:  # mt64-below-wave-tall
-            return 14, 187
+            return 14, 185
     # mt64-rest
     if arch in ("sm80", "sm86", "sm87", "sm89", "sm100", "sm103", "sm107", "sm110", "sm120", "sm121", "unknown", ):
         if tile_m == 64 and blocks_64x128 < num_sms:  # mt64-below-wave
-            return 6, 188
+            return 6, 186
         if tile_m == 64:  # mt64
-            return 7, 189
+            return 7, 187
     # mt128-sm86
     if arch in ("sm86", ):
         if num_sms <= 72 and blocks_128x128 >= num_sms // 2:  # mt128-half-wave-up-to-72-sms
-            return 9, 190
+            return 9, 188
     # mt128
     if True:
         if blocks_128x128 >= num_sms:  # mt128-one-wave
-            return 9, 191
+            return 9, 189
         if True:  # mt128-below-wave
-            return 8, 192
+            return 8, 190
     return -1, -1
 
 
@@ -1186,25 +1169,25 @@ def decide_repair(arch, K, tile, tile_kc, tile_mt, tile_nt):
     # blackwell-datacenter
     if arch in ("sm100", "sm103", "sm107", ):
         if odd_k:  # odd-k-sm100
-            return 8, 193
+            return 8, 191
     # hbm
     if arch in ("sm80", "sm90", ):
         if odd_k:  # odd-k-hbm
-            return 6, 194
+            return 6, 192
     # non-hbm
     if arch in ("sm86", "sm87", "sm89", "sm110", "sm120", "sm121", "unknown", ):
         if odd_k and tile_nt == 32:  # odd-k-64x32
-            return 6, 195
+            return 6, 193
         if odd_k and tile_mt == 32 and tile_nt == 64:  # odd-k-32x64
-            return 4, 196
+            return 4, 194
         if odd_k and tile_mt == 32:  # odd-k-32x128
-            return 5, 197
+            return 5, 195
         if odd_k:  # odd-k-64x64
-            return 6, 198
+            return 6, 196
     # unchanged
     if True:
         if True:  # unchanged
-            return tile, 199
+            return tile, 197
     return -1, -1
 
 
@@ -1215,168 +1198,166 @@ def decide_decode_tile(arch, K, M, N, blocksize, dtype, layout, num_sms, quant_t
     if arch in ("sm90", ):
         if measured_sizes and layout == 0:
             cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+            cost_steps = ((K + 63) // 64)
+            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_rounds_8x16_132 = cost_last_8x16 // 132
             cost_input = M * K // 1024
             cost_output = M * N // 1024
-            cost_nf4_d8_k3_c1 = 2_923_000 + 4017 * cost_tiles_8x16 + 10_930 * cost_input + 2112 * cost_output
-            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_nf4_d8_k3_c1 = 1_890_000 + 1603 * cost_tiles_8x16 + 47 * cost_tiles_8x16 * cost_steps + 10_390 * cost_rounds_8x16_132 * cost_steps + 11_360 * cost_input + 254 * cost_output
             cost_rounds_8x16_66 = cost_last_8x16 // 66
-            cost_steps = ((K + 63) // 64)
-            cost_nf4_d8_k3_c2 = 3_471_000 + 4158 * cost_tiles_8x16 + 103_300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output
-            cost_rounds_8x16_132 = cost_last_8x16 // 132
-            cost_nf4_d8_k4_c1 = 3_168_000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output
-            cost_nf4_d8_k4_c2 = 3_468_000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output
-            cost_nf4_d8_k8_c1 = 4_439_000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528_600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29_210 * cost_input + 3102 * cost_output
-            cost_nf4_d8_k8_c2 = 5_839_000 + 4157 * cost_tiles_8x16 + 545_600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output
+            cost_nf4_d8_k3_c2 = 2_312_000 + 1097 * cost_tiles_8x16 + 450_300 * cost_rounds_8x16_66 + 1666 * cost_rounds_8x16_66 * cost_steps + 4321 * cost_input + 1675 * cost_output
             cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
-            cost_nf4_d8_k14_c2 = 4_839_000 + 5158 * cost_steps + 19_760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11_980 * cost_input + 20_600 * cost_output + 1 * cost_outside_8x16 * cost_steps
+            cost_nf4_d8_k4_c1 = 2_167_000 + 21 * cost_tiles_8x16 * cost_steps + 457_600 * cost_rounds_8x16_132 + 3720 * cost_rounds_8x16_132 * cost_steps + 14_500 * cost_input + 4139 * cost_output + 3 * cost_outside_8x16 * cost_steps
+            cost_nf4_d8_k4_c2 = 2_334_000 + 2382 * cost_tiles_8x16 + 404_200 * cost_rounds_8x16_66 + 2681 * cost_rounds_8x16_66 * cost_steps + 1787 * cost_input + 4292 * cost_output
+            cost_nf4_d8_k8_c1 = 3_029_000 + 8068 * cost_tiles_8x16 + 55_990 * cost_rounds_8x16_132 + 947 * cost_rounds_8x16_132 * cost_steps + 10_680 * cost_input + 5868 * cost_output
+            cost_nf4_d8_k8_c2 = 3_657_000 + 13_540 * cost_tiles_8x16 + 3432 * cost_rounds_8x16_66 * cost_steps + 11_430 * cost_input
+            cost_nf4_d8_k14_c2 = 4_467_000 + 5882 * cost_steps + 1_520_000 * cost_rounds_8x16_66 + 2710 * cost_rounds_8x16_66 * cost_steps + 13_450 * cost_input + 4551 * cost_output
             cost_rounds_8x16_33 = cost_last_8x16 // 33
-            cost_nf4_d8_k14_c4 = 6_977_000 + 44_200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50_740 * cost_output
+            cost_nf4_d8_k14_c4 = 4_856_000 + 47_640 * cost_tiles_8x16 + 1169 * cost_rounds_8x16_33 * cost_steps + 12_420 * cost_input + 19_660 * cost_output
             cost_tiles_16x16 = ((M + 15) // 16) * ((N + 15) // 16)
-            cost_nf4_d16_k2_c2 = 3_312_000 + 7192 * cost_tiles_16x16 + 504 * cost_output
             cost_last_16x16 = cost_tiles_16x16 + -1
-            cost_rounds_16x16_132 = cost_last_16x16 // 132
-            cost_nf4_d16_k3_c1 = 3_483_000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185_800 * cost_rounds_16x16_132 + 26_550 * cost_input + 1430 * cost_output
             cost_rounds_16x16_66 = cost_last_16x16 // 66
-            cost_nf4_d16_k3_c2 = 3_623_000 + 8275 * cost_tiles_16x16 + 20_710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output
-            cost_nf4_d16_k4_c2 = 4_810_000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output
-            cost_rounds_16x16_33 = cost_last_16x16 // 33
-            cost_nf4_d16_k7_c4 = 6_476_000 + 27_210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output
-            cost_rounds_16x16_16 = cost_last_16x16 // 16
-            cost_nf4_d16_k7_c8 = 6_751_000 + 49_180 * cost_tiles_16x16 + 116_100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47_670 * cost_output
-            cost_nf4_d16_k8_c1 = 4_196_000 + 21_030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27_380 * cost_input + 2061 * cost_output
+            cost_nf4_d16_k2_c2 = 2_241_000 + 478_100 * cost_rounds_16x16_66 + 1154 * cost_rounds_16x16_66 * cost_steps + 4534 * cost_input
+            cost_rounds_16x16_132 = cost_last_16x16 // 132
+            cost_nf4_d16_k3_c1 = 2_318_000 + 2336 * cost_steps + 28_380 * cost_rounds_16x16_132 * cost_steps + 14_480 * cost_input + 366 * cost_output
+            cost_nf4_d16_k3_c2 = 2_358_000 + 2498 * cost_steps + 653_900 * cost_rounds_16x16_66 + 856 * cost_rounds_16x16_66 * cost_steps + 7525 * cost_input + 325 * cost_output
             cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
-            cost_nf4_d16_k8_c2 = 6_466_000 + 583 * cost_steps + 14_530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12_710 * cost_output + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_d16_k4_c2 = 3_908_000 + 8571 * cost_steps + 6177 * cost_tiles_16x16 + 337_000 * cost_rounds_16x16_66 + 1 * cost_outside_16x16 * cost_steps
+            cost_rounds_16x16_33 = cost_last_16x16 // 33
+            cost_nf4_d16_k7_c4 = 7_280_000 + 1_125_000 * cost_rounds_16x16_33 + 1 * cost_outside_16x16 * cost_steps
+            cost_rounds_16x16_16 = cost_last_16x16 // 16
+            cost_nf4_d16_k7_c8 = 6_744_000 + 64_170 * cost_tiles_16x16 + 364 * cost_rounds_16x16_16 * cost_steps + 14_080 * cost_output
+            cost_nf4_d16_k8_c1 = 5_201_000 + 2808 * cost_tiles_16x16 + 858_400 * cost_rounds_16x16_132 + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_d16_k8_c2 = 5_651_000 + 2215 * cost_steps + 8044 * cost_tiles_16x16 + 12 * cost_tiles_16x16 * cost_steps + 573_700 * cost_rounds_16x16_66 + 2 * cost_outside_16x16 * cost_steps
             if M <= 8 and K <= 1536 and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 or M > 8 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k3-c1
-                return 15, 200
+                return 15, 198
             if M <= 8 and K <= 3072 and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k3-c2
-                return 16, 201
+                return 16, 199
             if M <= 8 and K <= 2048 and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k4-c1
-                return 17, 202
+                return 17, 200
             if M <= 8 and K <= 4096 and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k4-c2
-                return 18, 203
+                return 18, 201
             if M <= 8 and K <= 4096 and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k8-c1
-                return 19, 204
+                return 19, 202
             if M <= 8 and K <= 8192 and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k8-c2
-                return 20, 205
+                return 20, 203
             if M <= 8 and K <= 14_336 and (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 or M > 8) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k14-c2
-                return 21, 206
+                return 21, 204
             if M <= 8 and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d8-k14-c4
-                return 22, 207
+                return 22, 205
             if M <= 16 and K <= 2048 and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k2-c2
-                return 23, 208
+                return 23, 206
             if M <= 16 and K <= 1536 and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k3-c1
-                return 24, 209
+                return 24, 207
             if M <= 16 and K <= 3072 and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k3-c2
-                return 25, 210
+                return 25, 208
             if M <= 16 and K <= 4096 and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k4-c2
-                return 26, 211
+                return 26, 209
             if M <= 16 and K <= 14_336 and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 or M > 16) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k7-c4
-                return 27, 212
+                return 27, 210
             if M <= 16 and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k7-c8
-                return 28, 213
+                return 28, 211
             if M <= 16 and K <= 4096 and (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-d16-k8-c1
-                return 29, 214
+                return 29, 212
             if M <= 16 and K <= 8192:  # decode-nf4-d16-k8-c2
-                return 30, 215
+                return 30, 213
         if measured_sizes:
             cost_tiles_8x16 = ((M + 7) // 8) * ((N + 15) // 16)
+            cost_steps = ((K + 63) // 64)
+            cost_last_8x16 = cost_tiles_8x16 + -1
+            cost_rounds_8x16_132 = cost_last_8x16 // 132
             cost_input = M * K // 1024
             cost_output = M * N // 1024
-            cost_last_8x16 = cost_tiles_8x16 + -1
             cost_rounds_8x16_66 = cost_last_8x16 // 66
-            cost_steps = ((K + 63) // 64)
-            cost_rounds_8x16_132 = cost_last_8x16 // 132
-            cost_outside_8x16 = M * 7 % 8 * ((N + 15) // 16)
             cost_rounds_8x16_33 = cost_last_8x16 // 33
             cost_tiles_16x16 = ((M + 15) // 16) * ((N + 15) // 16)
             cost_last_16x16 = cost_tiles_16x16 + -1
-            cost_rounds_16x16_132 = cost_last_16x16 // 132
             cost_rounds_16x16_66 = cost_last_16x16 // 66
-            cost_rounds_16x16_33 = cost_last_16x16 // 33
-            cost_rounds_16x16_16 = cost_last_16x16 // 16
+            cost_rounds_16x16_132 = cost_last_16x16 // 132
             cost_outside_16x16 = M * 15 % 16 * ((N + 15) // 16)
-            cost_nf4_prepacked_d8_k3_c1 = 2_923_000 + 4017 * cost_tiles_8x16 + 10_930 * cost_input + 2112 * cost_output
-            cost_nf4_prepacked_d8_k3_c2 = 3_471_000 + 4158 * cost_tiles_8x16 + 103_300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output
-            cost_nf4_prepacked_d8_k4_c1 = 3_168_000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output
-            cost_nf4_prepacked_d8_k4_c2 = 3_468_000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output
-            cost_nf4_prepacked_d8_k8_c1 = 4_439_000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528_600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29_210 * cost_input + 3102 * cost_output
-            cost_nf4_prepacked_d8_k8_c2 = 5_839_000 + 4157 * cost_tiles_8x16 + 545_600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output
-            cost_nf4_prepacked_d8_k14_c2 = 4_839_000 + 5158 * cost_steps + 19_760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11_980 * cost_input + 20_600 * cost_output + 1 * cost_outside_8x16 * cost_steps
-            cost_nf4_prepacked_d8_k14_c4 = 6_977_000 + 44_200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50_740 * cost_output
-            cost_nf4_prepacked_d16_k2_c2 = 3_312_000 + 7192 * cost_tiles_16x16 + 504 * cost_output
-            cost_nf4_prepacked_d16_k3_c1 = 3_483_000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185_800 * cost_rounds_16x16_132 + 26_550 * cost_input + 1430 * cost_output
-            cost_nf4_prepacked_d16_k3_c2 = 3_623_000 + 8275 * cost_tiles_16x16 + 20_710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output
-            cost_nf4_prepacked_d16_k4_c2 = 4_810_000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output
-            cost_nf4_prepacked_d16_k7_c4 = 6_476_000 + 27_210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output
-            cost_nf4_prepacked_d16_k7_c8 = 6_751_000 + 49_180 * cost_tiles_16x16 + 116_100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47_670 * cost_output
-            cost_nf4_prepacked_d16_k8_c1 = 4_196_000 + 21_030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27_380 * cost_input + 2061 * cost_output
-            cost_nf4_prepacked_d16_k8_c2 = 6_466_000 + 583 * cost_steps + 14_530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12_710 * cost_output + 1 * cost_outside_16x16 * cost_steps
+            cost_rounds_16x16_33 = cost_last_16x16 // 33
+            cost_nf4_prepacked_d8_k3_c1 = 2_243_000 + 553 * cost_tiles_8x16 + 154 * cost_tiles_8x16 * cost_steps + 36_370 * cost_input + 2279 * cost_output
+            cost_nf4_prepacked_d8_k3_c2 = 2_491_000 + 6178 * cost_tiles_8x16 + 43 * cost_tiles_8x16 * cost_steps + 669 * cost_rounds_8x16_66 * cost_steps + 9502 * cost_input + 6256 * cost_output
+            cost_nf4_prepacked_d8_k4_c1 = 1_946_000 + 26_800 * cost_steps + 4106 * cost_tiles_8x16 + 56_330 * cost_rounds_8x16_132 + 25_440 * cost_input + 4060 * cost_output
+            cost_nf4_prepacked_d8_k4_c2 = 2_499_000 + 8071 * cost_tiles_8x16 + 42 * cost_tiles_8x16 * cost_steps + 10_200 * cost_input + 7379 * cost_output
+            cost_nf4_prepacked_d8_k8_c1 = 2_954_000 + 6864 * cost_tiles_8x16 + 298_000 * cost_rounds_8x16_132 + 1044 * cost_rounds_8x16_132 * cost_steps + 43_340 * cost_input + 3761 * cost_output
+            cost_nf4_prepacked_d8_k8_c2 = 3_500_000 + 14_920 * cost_tiles_8x16 + 2080 * cost_rounds_8x16_66 * cost_steps + 25_660 * cost_input + 1452 * cost_output
+            cost_nf4_prepacked_d8_k14_c2 = 4_295_000 + 3320 * cost_steps + 7108 * cost_tiles_8x16 + 54 * cost_tiles_8x16 * cost_steps + 880_200 * cost_rounds_8x16_66 + 22_880 * cost_input + 19_390 * cost_output
+            cost_nf4_prepacked_d8_k14_c4 = 6_202_000 + 43_430 * cost_tiles_8x16 + 1472 * cost_rounds_8x16_33 * cost_steps + 63_210 * cost_output
+            cost_nf4_prepacked_d16_k2_c2 = 2_487_000 + 6598 * cost_tiles_16x16 + 5808 * cost_input + 6172 * cost_output + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_prepacked_d16_k3_c1 = 2_526_000 + 23_510 * cost_steps + 55 * cost_tiles_16x16 * cost_steps + 19_030 * cost_rounds_16x16_132 * cost_steps + 41_770 * cost_input + 1896 * cost_output
+            cost_nf4_prepacked_d16_k3_c2 = 3_008_000 + 4764 * cost_tiles_16x16 + 209_400 * cost_rounds_16x16_66 + 1883 * cost_rounds_16x16_66 * cost_steps + 13_590 * cost_input + 4190 * cost_output + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_prepacked_d16_k4_c2 = 3_883_000 + 4397 * cost_steps + 10_080 * cost_tiles_16x16 + 109_700 * cost_rounds_16x16_66 + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_prepacked_d16_k7_c4 = 7_024_000 + 4429 * cost_steps + 1_109_000 * cost_rounds_16x16_33 + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_prepacked_d16_k7_c8 = 6_858_000 + 1687 * cost_steps + 63_220 * cost_tiles_16x16 + 16 * cost_tiles_16x16 * cost_steps + 25_900 * cost_output
+            cost_nf4_prepacked_d16_k8_c1 = 4_451_000 + 9650 * cost_steps + 6905 * cost_tiles_16x16 + 370_700 * cost_rounds_16x16_132 + 1 * cost_outside_16x16 * cost_steps
+            cost_nf4_prepacked_d16_k8_c2 = 5_409_000 + 650 * cost_steps + 17_510 * cost_tiles_16x16 + 8 * cost_tiles_16x16 * cost_steps + 25_940 * cost_rounds_16x16_66 + 1 * cost_outside_16x16 * cost_steps
             if M <= 8 and K <= 1536 and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k3_c2 or M > 8 or K > 3072) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k3-c1
-                return 15, 216
+                return 15, 214
             if M <= 8 and K <= 3072 and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c1 or M > 8 or K > 2048) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k3-c2
-                return 16, 217
+                return 16, 215
             if M <= 8 and K <= 2048 and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k4_c2 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k4-c1
-                return 17, 218
+                return 17, 216
             if M <= 8 and K <= 4096 and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c1 or M > 8 or K > 4096) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k4-c2
-                return 18, 219
+                return 18, 217
             if M <= 8 and K <= 4096 and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k8_c2 or M > 8 or K > 8192) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k8-c1
-                return 19, 220
+                return 19, 218
             if M <= 8 and K <= 8192 and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c2 or M > 8 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k8-c2
-                return 20, 221
+                return 20, 219
             if M <= 8 and K <= 14_336 and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d8_k14_c4 or M > 8) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k14-c2
-                return 21, 222
+                return 21, 220
             if M <= 8 and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k2_c2 or M > 16 or K > 2048) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d8-k14-c4
-                return 22, 223
+                return 22, 221
             if M <= 16 and K <= 2048 and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c1 or M > 16 or K > 1536) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d16-k2-c2
-                return 23, 224
+                return 23, 222
             if M <= 16 and K <= 1536 and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 or M > 16 or K > 3072) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d16-k3-c1
-                return 24, 225
+                return 24, 223
             if M <= 16 and K <= 3072 and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d16-k3-c2
-                return 25, 226
+                return 25, 224
             if M <= 16 and K <= 4096 and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 or M > 16 or K > 14_336) and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d16-k4-c2
-                return 26, 227
+                return 26, 225
             if M <= 16 and K <= 14_336 and (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k7_c8 or M > 16) and (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d16-k7-c4
-                return 27, 228
+                return 27, 226
             if M <= 16 and (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c1 or M > 16 or K > 4096) and (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d16-k7-c8
-                return 28, 229
+                return 28, 227
             if M <= 16 and K <= 4096 and (cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 or M > 16 or K > 8192):  # decode-nf4-prepacked-d16-k8-c1
-                return 29, 230
+                return 29, 228
             if M <= 16 and K <= 8192:  # decode-nf4-prepacked-d16-k8-c2
-                return 30, 231
+                return 30, 229
     # decode
     if arch in ("sm90", ):
         if M <= 8 and K <= 1536:  # decode-8-k1536
-            return 15, 232
+            return 15, 230
         if M <= 8 and K <= 2048:  # decode-8-k2048
-            return 17, 233
+            return 17, 231
         if M <= 8 and K <= 3072:  # decode-8-k3072
-            return 16, 234
+            return 16, 232
         if M <= 8 and K <= 4096 and blocks_64 >= num_sms:  # decode-8-k4096-one-wave
-            return 19, 235
+            return 19, 233
         if M <= 8 and K <= 4096:  # decode-8-k4096
-            return 18, 236
+            return 18, 234
         if M <= 8 and K <= 8192:  # decode-8-k8192
-            return 20, 237
+            return 20, 235
         if M <= 8 and K <= 14_336:  # decode-8-k14336
-            return 21, 238
+            return 21, 236
         if M <= 8:  # decode-8-long-k
-            return 22, 239
+            return 22, 237
         if M <= 16 and K <= 1536:  # decode-16-k1536
-            return 24, 240
+            return 24, 238
         if M <= 16 and K <= 2048:  # decode-16-k2048
-            return 23, 241
+            return 23, 239
         if M <= 16 and K <= 3072:  # decode-16-k3072
-            return 25, 242
+            return 25, 240
         if M <= 16 and K <= 4096 and blocks_64 >= num_sms:  # decode-16-k4096-one-wave
-            return 29, 243
+            return 29, 241
         if M <= 16 and K <= 4096:  # decode-16-k4096
-            return 26, 244
+            return 26, 242
         if M <= 16 and K <= 8192:  # decode-16-k8192
-            return 30, 245
+            return 30, 243
         if M <= 16 and K <= 14_336:  # decode-16-k14336
-            return 27, 246
+            return 27, 244
         if True:  # decode-16-long-k
-            return 28, 247
+            return 28, 245
     return -1, -1
 
 
@@ -1398,163 +1379,152 @@ def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, layout, num_sms):
             cost_last_176x128 = cost_tiles_176x128 + -1
             cost_rounds_176x128_132 = cost_last_176x128 // 132
             cost_weight = N * K // 1024
+            cost_input = M * K // 1024
             cost_output = M * N // 1024
-            cost_nf4_w176x128_64 = 4_247_000 + 398_600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433_700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output
+            cost_outside_176x128 = M * 175 % 176 * ((N + 127) // 128)
+            cost_nf4_w176x128_64 = 3_322_000 + 390_700 * cost_steps + 219 * cost_tiles_176x128 * cost_steps + 436_200 * cost_rounds_176x128_132 * cost_steps + 33 * cost_weight + 199 * cost_input + 641 * cost_output + 4 * cost_outside_176x128 * cost_steps
             cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
             cost_last_192x128 = cost_tiles_192x128 + -1
             cost_rounds_192x128_132 = cost_last_192x128 // 132
-            cost_late_192x128_132_66 = cost_last_192x128 + 66
-            cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 // 132
-            cost_input = M * K // 1024
-            cost_nf4_w192x128_64_s2 = 6_553_000 + 182_000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2_136_000 * cost_rounds_192x128_132 + 230_800 * cost_rounds_192x128_132 * cost_steps + 151_900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input
+            cost_shares_192x128_66 = cost_last_192x128 // 66
+            cost_nf4_w192x128_64_s2 = 5_362_000 + 176_800 * cost_steps + 1012 * cost_tiles_192x128 * cost_steps + 2_025_000 * cost_rounds_192x128_132 + 57_640 * cost_rounds_192x128_132 * cost_steps + 149_200 * cost_shares_192x128_66 * cost_steps + 43 * cost_weight + 208 * cost_input + 13 * cost_output
             cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
             cost_last_256x128 = cost_tiles_256x128 + -1
             cost_rounds_256x128_132 = cost_last_256x128 // 132
             cost_late_256x128_132_66 = cost_last_256x128 + 66
             cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 // 132
-            cost_nf4_w256x128_64_s2 = 7_554_000 + 271_800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2_471_000 * cost_rounds_256x128_132 + 337_900 * cost_rounds_256x128_132 * cost_steps + 223_500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input
+            cost_nf4_w256x128_64_s2 = 5_985_000 + 264_800 * cost_steps + 786 * cost_tiles_256x128 * cost_steps + 2_367_000 * cost_rounds_256x128_132 + 322_000 * cost_rounds_256x128_132 * cost_steps + 221_500 * cost_late_256x128_132_66_wholes * cost_steps + 46 * cost_weight + 302 * cost_input
             cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
             cost_last_32x64 = cost_tiles_32x64 + -1
             cost_rounds_32x64_244 = cost_last_32x64 // 244
             cost_late_32x64_244_61 = cost_last_32x64 + 183
             cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 // 244
-            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
-            cost_nf4_w32x64_128_s4 = 3_647_000 + 29_160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464_900 * cost_rounds_32x64_244 + 23_550 * cost_rounds_32x64_244 * cost_steps + 70_830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps
+            cost_nf4_w32x64_128_s4 = 2_913_000 + 35_630 * cost_steps + 3075 * cost_tiles_32x64 + 472 * cost_tiles_32x64 * cost_steps + 37_250 * cost_rounds_32x64_244 * cost_steps + 80_340 * cost_late_32x64_244_61_wholes * cost_steps + 35 * cost_weight + 14 * cost_input + 12 * cost_output
             cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
             cost_last_32x128 = cost_tiles_32x128 + -1
             cost_rounds_32x128_132 = cost_last_32x128 // 132
-            cost_nf4_w32x128_128 = 2_400_000 + 202_300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201_300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight
             cost_late_32x128_132_66 = cost_last_32x128 + 66
             cost_late_32x128_132_66_wholes = cost_late_32x128_132_66 // 132
-            cost_nf4_w32x128_128_s2 = 3_460_000 + 85_670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525_100 * cost_rounds_32x128_132 + 93_070 * cost_rounds_32x128_132 * cost_steps + 59_920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output
+            cost_nf4_w32x128_128_s2 = 2_791_000 + 84_510 * cost_steps + 2595 * cost_tiles_32x128 + 505 * cost_tiles_32x128 * cost_steps + 707_500 * cost_rounds_32x128_132 + 91_840 * cost_rounds_32x128_132 * cost_steps + 57_950 * cost_late_32x128_132_66_wholes * cost_steps + 25 * cost_weight + 238 * cost_input + 288 * cost_output
             cost_rounds_32x128_117 = cost_last_32x128 // 117
             cost_late_32x128_117_39 = cost_last_32x128 + 78
             cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 // 117
-            cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
-            cost_nf4_w32x128_128_s3 = 3_427_000 + 59_260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710_600 * cost_rounds_32x128_117 + 57_020 * cost_rounds_32x128_117 * cost_steps + 69_640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps
+            cost_shares_32x128_39 = cost_last_32x128 // 39
+            cost_nf4_w32x128_128_s3 = 2_986_000 + 53_480 * cost_steps + 6526 * cost_tiles_32x128 + 701 * cost_tiles_32x128 * cost_steps + 395_300 * cost_rounds_32x128_117 + 47_760 * cost_rounds_32x128_117 * cost_steps + 63_250 * cost_late_32x128_117_39_wholes * cost_steps + 2357 * cost_shares_32x128_39 * cost_steps + 28 * cost_weight + 513 * cost_output
             cost_tiles_32x256 = ((M + 31) // 32) * ((N + 255) // 256)
             cost_last_32x256 = cost_tiles_32x256 + -1
             cost_rounds_32x256_132 = cost_last_32x256 // 132
             cost_late_32x256_132_66 = cost_last_32x256 + 66
             cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 // 132
-            cost_nf4_w32x256_128_s2 = 4_156_000 + 149_300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753_000 * cost_rounds_32x256_132 + 147_700 * cost_rounds_32x256_132 * cost_steps + 108_100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output
+            cost_nf4_w32x256_128_s2 = 3_250_000 + 159_900 * cost_steps + 8727 * cost_tiles_32x256 + 570 * cost_tiles_32x256 * cost_steps + 274_400 * cost_rounds_32x256_132 + 155_900 * cost_rounds_32x256_132 * cost_steps + 115_600 * cost_late_32x256_132_66_wholes * cost_steps + 45 * cost_weight + 689 * cost_input + 646 * cost_output
             cost_rounds_32x256_110 = cost_last_32x256 // 110
             cost_late_32x256_110_22 = cost_last_32x256 + 88
             cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 // 110
-            cost_nf4_w32x256_128_s5 = 4_731_000 + 60_390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816_200 * cost_rounds_32x256_110 + 71_360 * cost_rounds_32x256_110 * cost_steps + 187_100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output
+            cost_nf4_w32x256_128_s5 = 4_180_000 + 54_840 * cost_steps + 1048 * cost_tiles_32x256 * cost_steps + 1_212_000 * cost_rounds_32x256_110 + 28_450 * cost_rounds_32x256_110 * cost_steps + 178_800 * cost_late_32x256_110_22_wholes * cost_steps + 68 * cost_weight + 722 * cost_input + 414 * cost_output
             cost_tiles_64x64 = ((M + 63) // 64) * ((N + 63) // 64)
             cost_last_64x64 = cost_tiles_64x64 + -1
             cost_rounds_64x64_252 = cost_last_64x64 // 252
             cost_late_64x64_252_63 = cost_last_64x64 + 189
             cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 // 252
             cost_outside_64x64 = M * 63 % 64 * ((N + 63) // 64)
-            cost_nf4_w64x64_128_s4 = 3_817_000 + 43_990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84_460 * cost_rounds_64x64_252 * cost_steps + 107_100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps
+            cost_nf4_w64x64_128_s4 = 3_362_000 + 42_820 * cost_steps + 1530 * cost_tiles_64x64 + 588 * cost_tiles_64x64 * cost_steps + 1_238_000 * cost_rounds_64x64_252 + 39_150 * cost_rounds_64x64_252 * cost_steps + 109_100 * cost_late_64x64_252_63_wholes * cost_steps + 25 * cost_weight + 682 * cost_input + 8 * cost_outside_64x64 * cost_steps
             cost_tiles_64x128 = ((M + 63) // 64) * ((N + 127) // 128)
             cost_last_64x128 = cost_tiles_64x128 + -1
             cost_rounds_64x128_132 = cost_last_64x128 // 132
             cost_late_64x128_132_66 = cost_last_64x128 + 66
             cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 // 132
-            cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
-            cost_nf4_w64x128_128_s2 = 3_933_000 + 112_500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1_017_000 * cost_rounds_64x128_132 + 113_700 * cost_rounds_64x128_132 * cost_steps + 86_700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps
+            cost_nf4_w64x128_128_s2 = 3_200_000 + 117_200 * cost_steps + 574 * cost_tiles_64x128 * cost_steps + 1_600_000 * cost_rounds_64x128_132 + 103_400 * cost_rounds_64x128_132 * cost_steps + 89_360 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 117 * cost_input + 159 * cost_output
             cost_rounds_64x128_117 = cost_last_64x128 // 117
             cost_late_64x128_117_39 = cost_last_64x128 + 78
             cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 // 117
-            cost_nf4_w64x128_128_s3 = 4_170_000 + 75_320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1_359_000 * cost_rounds_64x128_117 + 81_570 * cost_rounds_64x128_117 * cost_steps + 104_500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps
+            cost_nf4_w64x128_128_s3 = 3_529_000 + 77_040 * cost_steps + 631 * cost_tiles_64x128 * cost_steps + 1_709_000 * cost_rounds_64x128_117 + 75_330 * cost_rounds_64x128_117 * cost_steps + 117_600 * cost_late_64x128_117_39_wholes * cost_steps + 21 * cost_weight
             cost_tiles_64x192 = ((M + 63) // 64) * ((N + 191) // 192)
             cost_last_64x192 = cost_tiles_64x192 + -1
             cost_rounds_64x192_132 = cost_last_64x192 // 132
             cost_late_64x192_132_66 = cost_last_64x192 + 66
             cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 // 132
-            cost_outside_64x192 = M * 63 % 64 * ((N + 191) // 192)
-            cost_nf4_w64x192_128_s2 = 4_445_000 + 146_300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1_092_000 * cost_rounds_64x192_132 + 156_600 * cost_rounds_64x192_132 * cost_steps + 116_500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps
+            cost_nf4_w64x192_128_s2 = 3_684_000 + 153_600 * cost_steps + 5541 * cost_tiles_64x192 + 709 * cost_tiles_64x192 * cost_steps + 463_000 * cost_rounds_64x192_132 + 162_200 * cost_rounds_64x192_132 * cost_steps + 111_500 * cost_late_64x192_132_66_wholes * cost_steps + 21 * cost_weight + 124 * cost_input + 265 * cost_output
             cost_rounds_64x192_120 = cost_last_64x192 // 120
             cost_late_64x192_120_30 = cost_last_64x192 + 90
             cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 // 120
-            cost_nf4_w64x192_128_s4 = 4_728_000 + 73_950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1_724_000 * cost_rounds_64x192_120 + 77_960 * cost_rounds_64x192_120 * cost_steps + 166_500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input
-            cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
-            cost_last_64x256 = cost_tiles_64x256 + -1
-            cost_rounds_64x256_132 = cost_last_64x256 // 132
-            cost_nf4_w64x256_128 = 2_757_000 + 438_600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453_900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output
+            cost_nf4_w64x192_128_s4 = 4_341_000 + 69_850 * cost_steps + 531 * cost_tiles_64x192 + 1078 * cost_tiles_64x192 * cost_steps + 1_086_000 * cost_rounds_64x192_120 + 71_890 * cost_rounds_64x192_120 * cost_steps + 147_200 * cost_late_64x192_120_30_wholes * cost_steps + 31 * cost_weight + 197 * cost_input + 590 * cost_output
             cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
             cost_last_128x128 = cost_tiles_128x128 + -1
             cost_rounds_128x128_132 = cost_last_128x128 // 132
-            cost_nf4_w128x128_128 = 2_873_000 + 327_000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362_700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output
-            cost_shares_128x128_66 = cost_last_128x128 // 66
-            cost_nf4_w128x128_128_s2 = 4_908_000 + 147_500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1_587_000 * cost_rounds_128x128_132 + 34_490 * cost_rounds_128x128_132 * cost_steps + 129_900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output
+            cost_nf4_w128x128_128 = 2_571_000 + 325_400 * cost_steps + 4292 * cost_tiles_128x128 + 114 * cost_tiles_128x128 * cost_steps + 359_900 * cost_rounds_128x128_132 * cost_steps + 56 * cost_weight + 344 * cost_input + 339 * cost_output
+            cost_late_128x128_132_66 = cost_last_128x128 + 66
+            cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 // 132
+            cost_nf4_w128x128_128_s2 = 4_568_000 + 135_700 * cost_steps + 718 * cost_tiles_128x128 * cost_steps + 1_468_000 * cost_rounds_128x128_132 + 159_500 * cost_rounds_128x128_132 * cost_steps + 121_600 * cost_late_128x128_132_66_wholes * cost_steps + 42 * cost_weight + 388 * cost_input
             cost_rounds_128x128_117 = cost_last_128x128 // 117
             cost_late_128x128_117_39 = cost_last_128x128 + 78
             cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 // 117
-            cost_shares_128x128_39 = cost_last_128x128 // 39
-            cost_nf4_w128x128_128_s3 = 5_713_000 + 97_510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1_802_000 * cost_rounds_128x128_117 + 115_100 * cost_rounds_128x128_117 * cost_steps + 145_600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input
+            cost_nf4_w128x128_128_s3 = 5_064_000 + 92_180 * cost_steps + 795 * cost_tiles_128x128 * cost_steps + 1_764_000 * cost_rounds_128x128_117 + 114_300 * cost_rounds_128x128_117 * cost_steps + 158_200 * cost_late_128x128_117_39_wholes * cost_steps + 32 * cost_weight + 456 * cost_input
             cost_rounds_128x128_120 = cost_last_128x128 // 120
             cost_late_128x128_120_30 = cost_last_128x128 + 90
             cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 // 120
-            cost_nf4_w128x128_128_s4 = 5_167_000 + 77_070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1_694_000 * cost_rounds_128x128_120 + 89_040 * cost_rounds_128x128_120 * cost_steps + 174_900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input
+            cost_shares_128x128_30 = cost_last_128x128 // 30
+            cost_nf4_w128x128_128_s4 = 4_585_000 + 80_920 * cost_steps + 662 * cost_tiles_128x128 * cost_steps + 1_771_000 * cost_rounds_128x128_120 + 90_760 * cost_rounds_128x128_120 * cost_steps + 187_600 * cost_late_128x128_120_30_wholes * cost_steps + 2763 * cost_shares_128x128_30 * cost_steps + 14 * cost_weight + 233 * cost_input
             cost_tiles_128x192 = ((M + 127) // 128) * ((N + 191) // 192)
             cost_last_128x192 = cost_tiles_128x192 + -1
             cost_rounds_128x192_132 = cost_last_128x192 // 132
             cost_late_128x192_132_66 = cost_last_128x192 + 66
             cost_late_128x192_132_66_wholes = cost_late_128x192_132_66 // 132
-            cost_nf4_w128x192_128_s2 = 5_508_000 + 212_300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1_833_000 * cost_rounds_128x192_132 + 245_600 * cost_rounds_128x192_132 * cost_steps + 177_600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input
+            cost_nf4_w128x192_128_s2 = 5_053_000 + 213_600 * cost_steps + 949 * cost_tiles_128x192 * cost_steps + 1_780_000 * cost_rounds_128x192_132 + 237_200 * cost_rounds_128x192_132 * cost_steps + 176_800 * cost_late_128x192_132_66_wholes * cost_steps + 27 * cost_weight + 295 * cost_input
             cost_rounds_128x192_120 = cost_last_128x192 // 120
             cost_late_128x192_120_30 = cost_last_128x192 + 90
             cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 // 120
-            cost_nf4_w128x192_128_s4 = 6_677_000 + 112_200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2_085_000 * cost_rounds_128x192_120 + 132_000 * cost_rounds_128x192_120 * cost_steps + 264_200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input
-            if cost_nf4_w176x128_64 <= cost_nf4_w192x128_64_s2 and cost_nf4_w176x128_64 <= cost_nf4_w256x128_64_s2 and cost_nf4_w176x128_64 <= cost_nf4_w32x64_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w32x128_128 and cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s3 and cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s5 and cost_nf4_w176x128_64 <= cost_nf4_w64x64_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s3 and cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w64x256_128 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s3 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w176x128-64
-                return 31, 248
-            if cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w192x128-64-s2
-                return 32, 249
-            if cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w256x128-64-s2
-                return 33, 250
-            if cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x64-128-s4
-                return 34, 251
-            if cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x128-128
-                return 35, 252
-            if cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x128-128-s2
-                return 36, 253
-            if cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x128-128-s3
-                return 37, 254
-            if cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x256-128-s2
-                return 38, 255
-            if cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x256-128-s5
-                return 39, 256
-            if cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x64-128-s4
-                return 40, 257
-            if cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x128-128-s2
-                return 41, 258
-            if cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x128-128-s3
-                return 42, 259
-            if cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x192-128-s2
-                return 43, 260
-            if cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x192-128-s4
-                return 44, 261
-            if cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x256-128
-                return 45, 262
+            cost_nf4_w128x192_128_s4 = 6_178_000 + 118_700 * cost_steps + 1041 * cost_tiles_128x192 * cost_steps + 2_126_000 * cost_rounds_128x192_120 + 133_600 * cost_rounds_128x192_120 * cost_steps + 286_300 * cost_late_128x192_120_30_wholes * cost_steps + 2 * cost_weight + 89 * cost_input
+            if cost_nf4_w176x128_64 <= cost_nf4_w192x128_64_s2 and cost_nf4_w176x128_64 <= cost_nf4_w256x128_64_s2 and cost_nf4_w176x128_64 <= cost_nf4_w32x64_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s3 and cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s5 and cost_nf4_w176x128_64 <= cost_nf4_w64x64_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s3 and cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s3 and cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s4 and cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s2 and cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w176x128-64
+                return 31, 246
+            if cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w192x128-64-s2
+                return 32, 247
+            if cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w256x128-64-s2
+                return 33, 248
+            if cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x64-128-s4
+                return 34, 249
+            if cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x128-128-s2
+                return 36, 250
+            if cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x128-128-s3
+                return 37, 251
+            if cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x256-128-s2
+                return 38, 252
+            if cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 and cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w32x256-128-s5
+                return 39, 253
+            if cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x64-128-s4
+                return 40, 254
+            if cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x128-128-s2
+                return 41, 255
+            if cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x128-128-s3
+                return 42, 256
+            if cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x192-128-s2
+                return 43, 257
+            if cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w64x192-128-s4
+                return 44, 258
             if cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w128x128-128
-                return 46, 263
+                return 46, 259
             if cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w128x128-128-s2
-                return 47, 264
+                return 47, 260
             if cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w128x128-128-s3
-                return 48, 265
+                return 48, 261
             if cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 and cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w128x128-128-s4
-                return 49, 266
+                return 49, 262
             if cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4:  # wgmma-nf4-w128x192-128-s2
-                return 50, 267
+                return 50, 263
             if True:  # wgmma-nf4-w128x192-128-s4
-                return 51, 268
+                return 51, 264
         if measured_sizes:
             cost_steps = ((K + 63) // 64)
             cost_tiles_176x128 = ((M + 175) // 176) * ((N + 127) // 128)
             cost_last_176x128 = cost_tiles_176x128 + -1
             cost_rounds_176x128_132 = cost_last_176x128 // 132
             cost_weight = N * K // 1024
+            cost_input = M * K // 1024
             cost_output = M * N // 1024
+            cost_outside_176x128 = M * 175 % 176 * ((N + 127) // 128)
             cost_tiles_192x128 = ((M + 191) // 192) * ((N + 127) // 128)
             cost_last_192x128 = cost_tiles_192x128 + -1
             cost_rounds_192x128_132 = cost_last_192x128 // 132
-            cost_late_192x128_132_66 = cost_last_192x128 + 66
-            cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 // 132
-            cost_input = M * K // 1024
+            cost_shares_192x128_66 = cost_last_192x128 // 66
             cost_tiles_256x128 = ((M + 255) // 256) * ((N + 127) // 128)
             cost_last_256x128 = cost_tiles_256x128 + -1
             cost_rounds_256x128_132 = cost_last_256x128 // 132
@@ -1562,10 +1532,6 @@ def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, layout, num_sms):
             cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 // 132
             cost_tiles_32x64 = ((M + 31) // 32) * ((N + 63) // 64)
             cost_last_32x64 = cost_tiles_32x64 + -1
-            cost_rounds_32x64_244 = cost_last_32x64 // 244
-            cost_late_32x64_244_61 = cost_last_32x64 + 183
-            cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 // 244
-            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
             cost_tiles_32x128 = ((M + 31) // 32) * ((N + 127) // 128)
             cost_last_32x128 = cost_tiles_32x128 + -1
             cost_rounds_32x128_132 = cost_last_32x128 // 132
@@ -1574,12 +1540,10 @@ def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, layout, num_sms):
             cost_rounds_32x128_117 = cost_last_32x128 // 117
             cost_late_32x128_117_39 = cost_last_32x128 + 78
             cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 // 117
-            cost_outside_32x128 = M * 31 % 32 * ((N + 127) // 128)
+            cost_shares_32x128_39 = cost_last_32x128 // 39
             cost_tiles_32x256 = ((M + 31) // 32) * ((N + 255) // 256)
             cost_last_32x256 = cost_tiles_32x256 + -1
             cost_rounds_32x256_132 = cost_last_32x256 // 132
-            cost_late_32x256_132_66 = cost_last_32x256 + 66
-            cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 // 132
             cost_rounds_32x256_110 = cost_last_32x256 // 110
             cost_late_32x256_110_22 = cost_last_32x256 + 88
             cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 // 110
@@ -1594,7 +1558,6 @@ def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, layout, num_sms):
             cost_rounds_64x128_132 = cost_last_64x128 // 132
             cost_late_64x128_132_66 = cost_last_64x128 + 66
             cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 // 132
-            cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
             cost_rounds_64x128_117 = cost_last_64x128 // 117
             cost_late_64x128_117_39 = cost_last_64x128 + 78
             cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 // 117
@@ -1603,21 +1566,15 @@ def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, layout, num_sms):
             cost_rounds_64x192_132 = cost_last_64x192 // 132
             cost_late_64x192_132_66 = cost_last_64x192 + 66
             cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 // 132
-            cost_outside_64x192 = M * 63 % 64 * ((N + 191) // 192)
             cost_rounds_64x192_120 = cost_last_64x192 // 120
             cost_late_64x192_120_30 = cost_last_64x192 + 90
             cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 // 120
-            cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
-            cost_last_64x256 = cost_tiles_64x256 + -1
-            cost_rounds_64x256_132 = cost_last_64x256 // 132
             cost_tiles_128x128 = ((M + 127) // 128) * ((N + 127) // 128)
             cost_last_128x128 = cost_tiles_128x128 + -1
             cost_rounds_128x128_132 = cost_last_128x128 // 132
-            cost_shares_128x128_66 = cost_last_128x128 // 66
             cost_rounds_128x128_117 = cost_last_128x128 // 117
             cost_late_128x128_117_39 = cost_last_128x128 + 78
             cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 // 117
-            cost_shares_128x128_39 = cost_last_128x128 // 39
             cost_rounds_128x128_120 = cost_last_128x128 // 120
             cost_late_128x128_120_30 = cost_last_128x128 + 90
             cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 // 120
@@ -1629,141 +1586,154 @@ def decide_wgmma_tile(arch, K, M, N, blocksize, dtype, layout, num_sms):
             cost_rounds_128x192_120 = cost_last_128x192 // 120
             cost_late_128x192_120_30 = cost_last_128x192 + 90
             cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 // 120
-            cost_nf4_prepacked_w176x128_64 = 4_247_000 + 398_600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433_700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output
-            cost_nf4_prepacked_w192x128_64_s2 = 6_553_000 + 182_000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2_136_000 * cost_rounds_192x128_132 + 230_800 * cost_rounds_192x128_132 * cost_steps + 151_900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input
-            cost_nf4_prepacked_w256x128_64_s2 = 7_554_000 + 271_800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2_471_000 * cost_rounds_256x128_132 + 337_900 * cost_rounds_256x128_132 * cost_steps + 223_500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input
-            cost_nf4_prepacked_w32x64_128_s4 = 3_647_000 + 29_160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464_900 * cost_rounds_32x64_244 + 23_550 * cost_rounds_32x64_244 * cost_steps + 70_830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps
-            cost_nf4_prepacked_w32x128_128 = 2_400_000 + 202_300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201_300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight
-            cost_nf4_prepacked_w32x128_128_s2 = 3_460_000 + 85_670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525_100 * cost_rounds_32x128_132 + 93_070 * cost_rounds_32x128_132 * cost_steps + 59_920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output
-            cost_nf4_prepacked_w32x128_128_s3 = 3_427_000 + 59_260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710_600 * cost_rounds_32x128_117 + 57_020 * cost_rounds_32x128_117 * cost_steps + 69_640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps
-            cost_nf4_prepacked_w32x256_128_s2 = 4_156_000 + 149_300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753_000 * cost_rounds_32x256_132 + 147_700 * cost_rounds_32x256_132 * cost_steps + 108_100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output
-            cost_nf4_prepacked_w32x256_128_s5 = 4_731_000 + 60_390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816_200 * cost_rounds_32x256_110 + 71_360 * cost_rounds_32x256_110 * cost_steps + 187_100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output
-            cost_nf4_prepacked_w64x64_128_s4 = 3_817_000 + 43_990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84_460 * cost_rounds_64x64_252 * cost_steps + 107_100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps
-            cost_nf4_prepacked_w64x128_128_s2 = 3_933_000 + 112_500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1_017_000 * cost_rounds_64x128_132 + 113_700 * cost_rounds_64x128_132 * cost_steps + 86_700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps
-            cost_nf4_prepacked_w64x128_128_s3 = 4_170_000 + 75_320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1_359_000 * cost_rounds_64x128_117 + 81_570 * cost_rounds_64x128_117 * cost_steps + 104_500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps
-            cost_nf4_prepacked_w64x192_128_s2 = 4_445_000 + 146_300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1_092_000 * cost_rounds_64x192_132 + 156_600 * cost_rounds_64x192_132 * cost_steps + 116_500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps
-            cost_nf4_prepacked_w64x192_128_s4 = 4_728_000 + 73_950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1_724_000 * cost_rounds_64x192_120 + 77_960 * cost_rounds_64x192_120 * cost_steps + 166_500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input
-            cost_nf4_prepacked_w64x256_128 = 2_757_000 + 438_600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453_900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output
-            cost_nf4_prepacked_w128x128_128 = 2_873_000 + 327_000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362_700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output
-            cost_nf4_prepacked_w128x128_128_s2 = 4_908_000 + 147_500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1_587_000 * cost_rounds_128x128_132 + 34_490 * cost_rounds_128x128_132 * cost_steps + 129_900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output
-            cost_nf4_prepacked_w128x128_128_s3 = 5_713_000 + 97_510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1_802_000 * cost_rounds_128x128_117 + 115_100 * cost_rounds_128x128_117 * cost_steps + 145_600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input
-            cost_nf4_prepacked_w128x128_128_s4 = 5_167_000 + 77_070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1_694_000 * cost_rounds_128x128_120 + 89_040 * cost_rounds_128x128_120 * cost_steps + 174_900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input
-            cost_nf4_prepacked_w128x192_128_s2 = 5_508_000 + 212_300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1_833_000 * cost_rounds_128x192_132 + 245_600 * cost_rounds_128x192_132 * cost_steps + 177_600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input
-            cost_nf4_prepacked_w128x192_128_s4 = 6_677_000 + 112_200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2_085_000 * cost_rounds_128x192_120 + 132_000 * cost_rounds_128x192_120 * cost_steps + 264_200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input
+            cost_nf4_prepacked_w176x128_64 = 3_606_000 + 358_800 * cost_steps + 266 * cost_tiles_176x128 * cost_steps + 127_900 * cost_rounds_176x128_132 + 409_400 * cost_rounds_176x128_132 * cost_steps + 35 * cost_weight + 307 * cost_input + 537 * cost_output + 3 * cost_outside_176x128 * cost_steps
+            cost_nf4_prepacked_w192x128_64_s2 = 5_593_000 + 177_700 * cost_steps + 854 * cost_tiles_192x128 * cost_steps + 2_143_000 * cost_rounds_192x128_132 + 48_130 * cost_rounds_192x128_132 * cost_steps + 158_700 * cost_shares_192x128_66 * cost_steps + 29 * cost_weight + 227 * cost_input
+            cost_nf4_prepacked_w256x128_64_s2 = 6_508_000 + 256_800 * cost_steps + 809 * cost_tiles_256x128 * cost_steps + 2_314_000 * cost_rounds_256x128_132 + 311_500 * cost_rounds_256x128_132 * cost_steps + 219_900 * cost_late_256x128_132_66_wholes * cost_steps + 12 * cost_weight + 242 * cost_input
+            cost_rounds_32x64_240 = cost_last_32x64 // 240
+            cost_late_32x64_240_60 = cost_last_32x64 + 180
+            cost_late_32x64_240_60_wholes = cost_late_32x64_240_60 // 240
+            cost_outside_32x64 = M * 31 % 32 * ((N + 63) // 64)
+            cost_nf4_prepacked_w32x64_128_s4 = 3_250_000 + 29_060 * cost_steps + 675 * cost_tiles_32x64 + 463 * cost_tiles_32x64 * cost_steps + 1_213_000 * cost_rounds_32x64_240 + 9368 * cost_rounds_32x64_240 * cost_steps + 68_240 * cost_late_32x64_240_60_wholes * cost_steps + 19 * cost_weight + 2 * cost_outside_32x64 * cost_steps
+            cost_nf4_prepacked_w32x128_128 = 2_347_000 + 175_200 * cost_steps + 7666 * cost_tiles_32x128 + 57 * cost_tiles_32x128 * cost_steps + 87_560 * cost_rounds_32x128_132 + 184_200 * cost_rounds_32x128_132 * cost_steps + 23 * cost_weight
+            cost_nf4_prepacked_w32x128_128_s2 = 3_106_000 + 71_570 * cost_steps + 2141 * cost_tiles_32x128 + 554 * cost_tiles_32x128 * cost_steps + 884_200 * cost_rounds_32x128_132 + 69_180 * cost_rounds_32x128_132 * cost_steps + 42_410 * cost_late_32x128_132_66_wholes * cost_steps + 29 * cost_weight + 121 * cost_input + 257 * cost_output
+            cost_nf4_prepacked_w32x128_128_s3 = 3_358_000 + 46_380 * cost_steps + 4871 * cost_tiles_32x128 + 640 * cost_tiles_32x128 * cost_steps + 411_600 * cost_rounds_32x128_117 + 52_210 * cost_rounds_32x128_117 * cost_steps + 52_280 * cost_late_32x128_117_39_wholes * cost_steps + 1998 * cost_shares_32x128_39 * cost_steps + 26 * cost_weight + 568 * cost_output
+            cost_shares_32x256_66 = cost_last_32x256 // 66
+            cost_outside_32x256 = M * 31 % 32 * ((N + 255) // 256)
+            cost_nf4_prepacked_w32x256_128_s2 = 3_529_000 + 135_600 * cost_steps + 527 * cost_tiles_32x256 * cost_steps + 101_000 * cost_rounds_32x256_132 + 43_730 * cost_rounds_32x256_132 * cost_steps + 100_700 * cost_shares_32x256_66 * cost_steps + 38 * cost_weight + 581 * cost_input + 1288 * cost_output + 5 * cost_outside_32x256 * cost_steps
+            cost_nf4_prepacked_w32x256_128_s5 = 4_262_000 + 51_850 * cost_steps + 774 * cost_tiles_32x256 * cost_steps + 462_300 * cost_rounds_32x256_110 + 62_400 * cost_rounds_32x256_110 * cost_steps + 164_300 * cost_late_32x256_110_22_wholes * cost_steps + 44 * cost_weight + 517 * cost_input + 589 * cost_output
+            cost_shares_64x64_63 = cost_last_64x64 // 63
+            cost_nf4_prepacked_w64x64_128_s4 = 3_459_000 + 41_870 * cost_steps + 4875 * cost_tiles_64x64 + 523 * cost_tiles_64x64 * cost_steps + 212_700 * cost_rounds_64x64_252 + 62_180 * cost_rounds_64x64_252 * cost_steps + 97_010 * cost_late_64x64_252_63_wholes * cost_steps + 665 * cost_shares_64x64_63 * cost_steps + 17 * cost_weight + 430 * cost_input + 8 * cost_outside_64x64 * cost_steps
+            cost_outside_64x128 = M * 63 % 64 * ((N + 127) // 128)
+            cost_nf4_prepacked_w64x128_128_s2 = 3_612_000 + 96_750 * cost_steps + 410 * cost_tiles_64x128 * cost_steps + 1_469_000 * cost_rounds_64x128_132 + 100_200 * cost_rounds_64x128_132 * cost_steps + 77_760 * cost_late_64x128_132_66_wholes * cost_steps + 21 * cost_weight + 404 * cost_input + 28 * cost_output + 2 * cost_outside_64x128 * cost_steps
+            cost_nf4_prepacked_w64x128_128_s3 = 3_876_000 + 62_410 * cost_steps + 705 * cost_tiles_64x128 * cost_steps + 1_369_000 * cost_rounds_64x128_117 + 65_820 * cost_rounds_64x128_117 * cost_steps + 88_260 * cost_late_64x128_117_39_wholes * cost_steps + 17 * cost_weight + 2 * cost_input
+            cost_outside_64x192 = M * 63 % 64 * ((N + 191) // 192)
+            cost_nf4_prepacked_w64x192_128_s2 = 4_151_000 + 133_700 * cost_steps + 537 * cost_tiles_64x192 * cost_steps + 1_025_000 * cost_rounds_64x192_132 + 155_600 * cost_rounds_64x192_132 * cost_steps + 109_800 * cost_late_64x192_132_66_wholes * cost_steps + 29 * cost_weight + 143 * cost_input + 118 * cost_output + 1 * cost_outside_64x192 * cost_steps
+            cost_nf4_prepacked_w64x192_128_s4 = 4_542_000 + 61_600 * cost_steps + 1007 * cost_tiles_64x192 * cost_steps + 1_925_000 * cost_rounds_64x192_120 + 51_450 * cost_rounds_64x192_120 * cost_steps + 139_500 * cost_late_64x192_120_30_wholes * cost_steps + 26 * cost_weight + 153 * cost_input + 71 * cost_output
+            cost_tiles_64x256 = ((M + 63) // 64) * ((N + 255) // 256)
+            cost_last_64x256 = cost_tiles_64x256 + -1
+            cost_rounds_64x256_132 = cost_last_64x256 // 132
+            cost_nf4_prepacked_w64x256_128 = 2_749_000 + 418_200 * cost_steps + 7298 * cost_tiles_64x256 + 88 * cost_tiles_64x256 * cost_steps + 814_800 * cost_rounds_64x256_132 + 413_100 * cost_rounds_64x256_132 * cost_steps + 34 * cost_weight + 38 * cost_input + 161 * cost_output
+            cost_nf4_prepacked_w128x128_128 = 2_787_000 + 317_900 * cost_steps + 8579 * cost_tiles_128x128 + 101 * cost_tiles_128x128 * cost_steps + 352_800 * cost_rounds_128x128_132 * cost_steps + 27 * cost_weight + 303 * cost_input + 133 * cost_output
+            cost_shares_128x128_66 = cost_last_128x128 // 66
+            cost_nf4_prepacked_w128x128_128_s2 = 4_668_000 + 137_600 * cost_steps + 624 * cost_tiles_128x128 * cost_steps + 1_457_000 * cost_rounds_128x128_132 + 38_630 * cost_rounds_128x128_132 * cost_steps + 121_500 * cost_shares_128x128_66 * cost_steps + 25 * cost_weight + 296 * cost_input
+            cost_nf4_prepacked_w128x128_128_s3 = 5_123_000 + 91_820 * cost_steps + 856 * cost_tiles_128x128 * cost_steps + 1_835_000 * cost_rounds_128x128_117 + 109_200 * cost_rounds_128x128_117 * cost_steps + 140_500 * cost_late_128x128_117_39_wholes * cost_steps + 24 * cost_weight + 329 * cost_input
+            cost_nf4_prepacked_w128x128_128_s4 = 4_674_000 + 71_540 * cost_steps + 741 * cost_tiles_128x128 * cost_steps + 1_662_000 * cost_rounds_128x128_120 + 88_060 * cost_rounds_128x128_120 * cost_steps + 174_800 * cost_late_128x128_120_30_wholes * cost_steps + 27 * cost_weight + 344 * cost_input
+            cost_nf4_prepacked_w128x192_128_s2 = 5_337_000 + 195_900 * cost_steps + 942 * cost_tiles_128x192 * cost_steps + 1_800_000 * cost_rounds_128x192_132 + 225_100 * cost_rounds_128x192_132 * cost_steps + 165_900 * cost_late_128x192_132_66_wholes * cost_steps + 13 * cost_weight + 241 * cost_input
+            cost_nf4_prepacked_w128x192_128_s4 = 6_058_000 + 98_150 * cost_steps + 1292 * cost_tiles_128x192 * cost_steps + 1_899_000 * cost_rounds_128x192_120 + 125_000 * cost_rounds_128x192_120 * cost_steps + 224_000 * cost_late_128x192_120_30_wholes * cost_steps + 3 * cost_weight + 165 * cost_input
             if cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w192x128_64_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w176x128-64
-                return 31, 269
+                return 31, 265
             if cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w256x128_64_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w192x128-64-s2
-                return 32, 270
+                return 32, 266
             if cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w256x128-64-s2
-                return 33, 271
+                return 33, 267
             if cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w32x64-128-s4
-                return 34, 272
+                return 34, 268
             if cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w32x128-128
-                return 35, 273
+                return 35, 269
             if cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x128_128_s3 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w32x128-128-s2
-                return 36, 274
+                return 36, 270
             if cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w32x128-128-s3
-                return 37, 275
+                return 37, 271
             if cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w32x256-128-s2
-                return 38, 276
+                return 38, 272
             if cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x64_128_s4 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w32x256-128-s5
-                return 39, 277
+                return 39, 273
             if cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w64x64-128-s4
-                return 40, 278
+                return 40, 274
             if cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w64x128-128-s2
-                return 41, 279
+                return 41, 275
             if cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w64x128-128-s3
-                return 42, 280
+                return 42, 276
             if cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w64x192-128-s2
-                return 43, 281
+                return 43, 277
             if cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w64x256_128 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w64x192-128-s4
-                return 44, 282
+                return 44, 278
             if cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w64x256-128
-                return 45, 283
+                return 45, 279
             if cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s2 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w128x128-128
-                return 46, 284
+                return 46, 280
             if cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 and cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w128x128-128-s2
-                return 47, 285
+                return 47, 281
             if cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 and cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w128x128-128-s3
-                return 48, 286
+                return 48, 282
             if cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 and cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w128x128-128-s4
-                return 49, 287
+                return 49, 283
             if cost_nf4_prepacked_w128x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4:  # wgmma-nf4-prepacked-w128x192-128-s2
-                return 50, 288
+                return 50, 284
             if True:  # wgmma-nf4-prepacked-w128x192-128-s4
-                return 51, 289
+                return 51, 285
     # wgmma
     if arch in ("sm90", ):
         if M > 4096:  # wgmma-beyond-4096-rows
-            return 33, 290
+            return 33, 286
         if M <= 32 and quarter_wave:  # wgmma-32-few-blocks
-            return 34, 291
+            return 34, 287
         if M <= 32 and blocks_128 * 4 <= num_sms:  # wgmma-32-three-parts
-            return 37, 292
+            return 37, 288
         if M <= 32 and blocks_256 * 6 <= num_sms:  # wgmma-32-five-parts
-            return 39, 293
+            return 39, 289
         if M <= 32 and blocks_128 * 2 <= num_sms:  # wgmma-32-two-parts
-            return 36, 294
+            return 36, 290
         if M <= 32 and blocks_128 <= num_sms:  # wgmma-32-one-wave
-            return 35, 295
+            return 35, 291
         if M <= 32:  # wgmma-32-rest
-            return 38, 296
+            return 38, 292
         if M <= 64 and quarter_wave:  # wgmma-64-few-blocks
-            return 40, 297
+            return 40, 293
         if M <= 64 and blocks_128 * 4 <= num_sms:  # wgmma-64-three-parts
-            return 42, 298
+            return 42, 294
         if M <= 64 and blocks_192 * 80 <= num_sms * 17:  # wgmma-64-four-parts
-            return 44, 299
+            return 44, 295
         if M <= 64 and blocks_128 * 2 <= num_sms:  # wgmma-64-two-parts
-            return 41, 300
+            return 41, 296
         if M <= 64 and blocks_192 * 2 <= num_sms:  # wgmma-64-two-wide-parts
-            return 43, 301
+            return 43, 297
         if M <= 64 and blocks_128 <= num_sms:  # wgmma-64-one-wave
-            return 41, 302
+            return 41, 298
         if M <= 64:  # wgmma-64-rest
-            return 45, 303
+            return 45, 299
         if M <= 128 and blocks_128 * 8 <= num_sms:  # wgmma-128-fewest-blocks
-            return 42, 304
+            return 42, 300
         if M <= 128 and quarter_wave:  # wgmma-128-few-blocks
-            return 49, 305
+            return 49, 301
         if M <= 128 and blocks_128 * 4 <= num_sms:  # wgmma-128-three-parts
-            return 48, 306
+            return 48, 302
         if M <= 128 and blocks_192 * 80 <= num_sms * 17:  # wgmma-128-four-wide-parts
-            return 51, 307
+            return 51, 303
         if M <= 128 and blocks_128 * 2 <= num_sms:  # wgmma-128-two-parts
-            return 47, 308
+            return 47, 304
         if M <= 128 and blocks_192 * 2 <= num_sms and blocks_192 * 8 >= num_sms * 3:  # wgmma-128-two-wide-parts
-            return 50, 309
+            return 50, 305
         if M <= 128 and blocks_128 <= num_sms:  # wgmma-128-one-wave
-            return 46, 310
+            return 46, 306
         if M <= 128:  # wgmma-128-rest
-            return 50, 311
+            return 50, 307
         if M <= 256 and tiles_128 * 4 <= num_sms:  # wgmma-256-few-blocks
-            return 41, 312
+            return 41, 308
         if tiles_128 * 2 <= num_sms:  # wgmma-half-wave
-            return 47, 313
+            return 47, 309
         if tiles_128x192 * 2 <= num_sms:  # wgmma-half-wave-192
-            return 50, 314
+            return 50, 310
         if M >= 257 and tiles_192 * 4 < tiles_256 * 5 and tiles_192 * 2 > num_sms and tiles_128 <= num_sms:  # wgmma-less-empty-one-wave
-            return 46, 315
+            return 46, 311
         if M >= 129 and tiles_192 * 4 < tiles_256 * 5:  # wgmma-less-empty
-            return 32, 316
+            return 32, 312
         if M <= 256 and tiles_256 * 2 <= num_sms:  # wgmma-256-half-wave
-            return 33, 317
+            return 33, 313
         if M >= 257 and tiles_128 <= num_sms and K <= 8192:  # wgmma-one-wave-128
-            return 46, 318
+            return 46, 314
         if M >= 257 and tiles_256 * 2 <= num_sms:  # wgmma-two-parts
-            return 33, 319
+            return 33, 315
         if M >= 257 and tiles_192 <= num_sms:  # wgmma-one-wave-192
-            return 32, 320
+            return 32, 316
         if tiles_128x192 <= num_sms:  # wgmma-one-wave-128x192
-            return 50, 321
+            return 50, 317
         if M >= 257 and M <= 1024 and K <= 2048 and tiles_256 > num_sms:  # wgmma-short-k
-            return 50, 322
+            return 50, 318
         if M >= 257 and tiles_192 <= num_sms * 2 and tiles_256 > num_sms:  # wgmma-two-waves-192
-            return 32, 323
+            return 32, 319
         if True:  # wgmma-rest
-            return 33, 324
+            return 33, 320
     return -1, -1
 
 

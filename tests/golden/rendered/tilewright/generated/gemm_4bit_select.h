@@ -273,7 +273,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 325;
+inline constexpr int kRuleCount = 321;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -371,7 +371,6 @@ inline const char* rule_id(int rule) {
       "engine-nf4-w192x128-64-s2",
       "engine-nf4-w256x128-64-s2",
       "engine-nf4-w32x64-128-s4",
-      "engine-nf4-w32x128-128",
       "engine-nf4-w32x128-128-s2",
       "engine-nf4-w32x128-128-s3",
       "engine-nf4-w32x256-128-s2",
@@ -381,7 +380,6 @@ inline const char* rule_id(int rule) {
       "engine-nf4-w64x128-128-s3",
       "engine-nf4-w64x192-128-s2",
       "engine-nf4-w64x192-128-s4",
-      "engine-nf4-w64x256-128",
       "engine-nf4-w128x128-128",
       "engine-nf4-w128x128-128-s2",
       "engine-nf4-w128x128-128-s3",
@@ -529,7 +527,6 @@ inline const char* rule_id(int rule) {
       "wgmma-nf4-w192x128-64-s2",
       "wgmma-nf4-w256x128-64-s2",
       "wgmma-nf4-w32x64-128-s4",
-      "wgmma-nf4-w32x128-128",
       "wgmma-nf4-w32x128-128-s2",
       "wgmma-nf4-w32x128-128-s3",
       "wgmma-nf4-w32x256-128-s2",
@@ -539,7 +536,6 @@ inline const char* rule_id(int rule) {
       "wgmma-nf4-w64x128-128-s3",
       "wgmma-nf4-w64x192-128-s2",
       "wgmma-nf4-w64x192-128-s4",
-      "wgmma-nf4-w64x256-128",
       "wgmma-nf4-w128x128-128",
       "wgmma-nf4-w128x128-128-s2",
       "wgmma-nf4-w128x128-128-s3",
@@ -994,316 +990,299 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   if ((arch & 0x10u) != 0) {
     if (measured_sizes && layout == 0 /* packed */) {
       const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
-      const int64_t cost_nf4_d8_k3_c1 = 2923000 + 4017 * cost_tiles_8x16 + 10930 * cost_input + 2112 * cost_output;
-      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_nf4_d8_k3_c1 = 1890000 + 1603 * cost_tiles_8x16 + 47 * cost_tiles_8x16 * cost_steps + 10390 * cost_rounds_8x16_132 * cost_steps + 11360 * cost_input + 254 * cost_output;
       const int64_t cost_rounds_8x16_66 = cost_last_8x16 / 66;
-      const int64_t cost_steps = ((K + 63) / 64);
-      const int64_t cost_nf4_d8_k3_c2 = 3471000 + 4158 * cost_tiles_8x16 + 103300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output;
-      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
-      const int64_t cost_nf4_d8_k4_c1 = 3168000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output;
-      const int64_t cost_nf4_d8_k4_c2 = 3468000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output;
-      const int64_t cost_nf4_d8_k8_c1 = 4439000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29210 * cost_input + 3102 * cost_output;
-      const int64_t cost_nf4_d8_k8_c2 = 5839000 + 4157 * cost_tiles_8x16 + 545600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output;
+      const int64_t cost_nf4_d8_k3_c2 = 2312000 + 1097 * cost_tiles_8x16 + 450300 * cost_rounds_8x16_66 + 1666 * cost_rounds_8x16_66 * cost_steps + 4321 * cost_input + 1675 * cost_output;
       const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
-      const int64_t cost_nf4_d8_k14_c2 = 4839000 + 5158 * cost_steps + 19760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11980 * cost_input + 20600 * cost_output + 1 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_d8_k4_c1 = 2167000 + 21 * cost_tiles_8x16 * cost_steps + 457600 * cost_rounds_8x16_132 + 3720 * cost_rounds_8x16_132 * cost_steps + 14500 * cost_input + 4139 * cost_output + 3 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_d8_k4_c2 = 2334000 + 2382 * cost_tiles_8x16 + 404200 * cost_rounds_8x16_66 + 2681 * cost_rounds_8x16_66 * cost_steps + 1787 * cost_input + 4292 * cost_output;
+      const int64_t cost_nf4_d8_k8_c1 = 3029000 + 8068 * cost_tiles_8x16 + 55990 * cost_rounds_8x16_132 + 947 * cost_rounds_8x16_132 * cost_steps + 10680 * cost_input + 5868 * cost_output;
+      const int64_t cost_nf4_d8_k8_c2 = 3657000 + 13540 * cost_tiles_8x16 + 3432 * cost_rounds_8x16_66 * cost_steps + 11430 * cost_input;
+      const int64_t cost_nf4_d8_k14_c2 = 4467000 + 5882 * cost_steps + 1520000 * cost_rounds_8x16_66 + 2710 * cost_rounds_8x16_66 * cost_steps + 13450 * cost_input + 4551 * cost_output;
       const int64_t cost_rounds_8x16_33 = cost_last_8x16 / 33;
-      const int64_t cost_nf4_d8_k14_c4 = 6977000 + 44200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50740 * cost_output;
+      const int64_t cost_nf4_d8_k14_c4 = 4856000 + 47640 * cost_tiles_8x16 + 1169 * cost_rounds_8x16_33 * cost_steps + 12420 * cost_input + 19660 * cost_output;
       const int64_t cost_tiles_16x16 = ((M + 15) / 16) * ((N + 15) / 16);
-      const int64_t cost_nf4_d16_k2_c2 = 3312000 + 7192 * cost_tiles_16x16 + 504 * cost_output;
       const int64_t cost_last_16x16 = cost_tiles_16x16 + -1;
-      const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
-      const int64_t cost_nf4_d16_k3_c1 = 3483000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185800 * cost_rounds_16x16_132 + 26550 * cost_input + 1430 * cost_output;
       const int64_t cost_rounds_16x16_66 = cost_last_16x16 / 66;
-      const int64_t cost_nf4_d16_k3_c2 = 3623000 + 8275 * cost_tiles_16x16 + 20710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output;
-      const int64_t cost_nf4_d16_k4_c2 = 4810000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output;
-      const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
-      const int64_t cost_nf4_d16_k7_c4 = 6476000 + 27210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output;
-      const int64_t cost_rounds_16x16_16 = cost_last_16x16 / 16;
-      const int64_t cost_nf4_d16_k7_c8 = 6751000 + 49180 * cost_tiles_16x16 + 116100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47670 * cost_output;
-      const int64_t cost_nf4_d16_k8_c1 = 4196000 + 21030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27380 * cost_input + 2061 * cost_output;
+      const int64_t cost_nf4_d16_k2_c2 = 2241000 + 478100 * cost_rounds_16x16_66 + 1154 * cost_rounds_16x16_66 * cost_steps + 4534 * cost_input;
+      const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
+      const int64_t cost_nf4_d16_k3_c1 = 2318000 + 2336 * cost_steps + 28380 * cost_rounds_16x16_132 * cost_steps + 14480 * cost_input + 366 * cost_output;
+      const int64_t cost_nf4_d16_k3_c2 = 2358000 + 2498 * cost_steps + 653900 * cost_rounds_16x16_66 + 856 * cost_rounds_16x16_66 * cost_steps + 7525 * cost_input + 325 * cost_output;
       const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
-      const int64_t cost_nf4_d16_k8_c2 = 6466000 + 583 * cost_steps + 14530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12710 * cost_output + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_d16_k4_c2 = 3908000 + 8571 * cost_steps + 6177 * cost_tiles_16x16 + 337000 * cost_rounds_16x16_66 + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
+      const int64_t cost_nf4_d16_k7_c4 = 7280000 + 1125000 * cost_rounds_16x16_33 + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_rounds_16x16_16 = cost_last_16x16 / 16;
+      const int64_t cost_nf4_d16_k7_c8 = 6744000 + 64170 * cost_tiles_16x16 + 364 * cost_rounds_16x16_16 * cost_steps + 14080 * cost_output;
+      const int64_t cost_nf4_d16_k8_c1 = 5201000 + 2808 * cost_tiles_16x16 + 858400 * cost_rounds_16x16_132 + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_d16_k8_c2 = 5651000 + 2215 * cost_steps + 8044 * cost_tiles_16x16 + 12 * cost_tiles_16x16 * cost_steps + 573700 * cost_rounds_16x16_66 + 2 * cost_outside_16x16 * cost_steps;
       const int64_t cost_tiles_176x128 = ((M + 175) / 176) * ((N + 127) / 128);
       const int64_t cost_last_176x128 = cost_tiles_176x128 + -1;
       const int64_t cost_rounds_176x128_132 = cost_last_176x128 / 132;
       const int64_t cost_weight = N * K / 1024;
-      const int64_t cost_nf4_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output;
+      const int64_t cost_outside_176x128 = M * 175 % 176 * ((N + 127) / 128);
+      const int64_t cost_nf4_w176x128_64 = 3322000 + 390700 * cost_steps + 219 * cost_tiles_176x128 * cost_steps + 436200 * cost_rounds_176x128_132 * cost_steps + 33 * cost_weight + 199 * cost_input + 641 * cost_output + 4 * cost_outside_176x128 * cost_steps;
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-      const int64_t cost_late_192x128_132_66 = cost_last_192x128 + 66;
-      const int64_t cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 / 132;
-      const int64_t cost_nf4_w192x128_64_s2 = 6553000 + 182000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2136000 * cost_rounds_192x128_132 + 230800 * cost_rounds_192x128_132 * cost_steps + 151900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input;
+      const int64_t cost_shares_192x128_66 = cost_last_192x128 / 66;
+      const int64_t cost_nf4_w192x128_64_s2 = 5362000 + 176800 * cost_steps + 1012 * cost_tiles_192x128 * cost_steps + 2025000 * cost_rounds_192x128_132 + 57640 * cost_rounds_192x128_132 * cost_steps + 149200 * cost_shares_192x128_66 * cost_steps + 43 * cost_weight + 208 * cost_input + 13 * cost_output;
       const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
       const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
       const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
       const int64_t cost_late_256x128_132_66 = cost_last_256x128 + 66;
       const int64_t cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 / 132;
-      const int64_t cost_nf4_w256x128_64_s2 = 7554000 + 271800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2471000 * cost_rounds_256x128_132 + 337900 * cost_rounds_256x128_132 * cost_steps + 223500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input;
+      const int64_t cost_nf4_w256x128_64_s2 = 5985000 + 264800 * cost_steps + 786 * cost_tiles_256x128 * cost_steps + 2367000 * cost_rounds_256x128_132 + 322000 * cost_rounds_256x128_132 * cost_steps + 221500 * cost_late_256x128_132_66_wholes * cost_steps + 46 * cost_weight + 302 * cost_input;
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
       const int64_t cost_rounds_32x64_244 = cost_last_32x64 / 244;
       const int64_t cost_late_32x64_244_61 = cost_last_32x64 + 183;
       const int64_t cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 / 244;
-      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-      const int64_t cost_nf4_w32x64_128_s4 = 3647000 + 29160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464900 * cost_rounds_32x64_244 + 23550 * cost_rounds_32x64_244 * cost_steps + 70830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_nf4_w32x64_128_s4 = 2913000 + 35630 * cost_steps + 3075 * cost_tiles_32x64 + 472 * cost_tiles_32x64 * cost_steps + 37250 * cost_rounds_32x64_244 * cost_steps + 80340 * cost_late_32x64_244_61_wholes * cost_steps + 35 * cost_weight + 14 * cost_input + 12 * cost_output;
       const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
       const int64_t cost_last_32x128 = cost_tiles_32x128 + -1;
       const int64_t cost_rounds_32x128_132 = cost_last_32x128 / 132;
-      const int64_t cost_nf4_w32x128_128 = 2400000 + 202300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight;
       const int64_t cost_late_32x128_132_66 = cost_last_32x128 + 66;
       const int64_t cost_late_32x128_132_66_wholes = cost_late_32x128_132_66 / 132;
-      const int64_t cost_nf4_w32x128_128_s2 = 3460000 + 85670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525100 * cost_rounds_32x128_132 + 93070 * cost_rounds_32x128_132 * cost_steps + 59920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output;
+      const int64_t cost_nf4_w32x128_128_s2 = 2791000 + 84510 * cost_steps + 2595 * cost_tiles_32x128 + 505 * cost_tiles_32x128 * cost_steps + 707500 * cost_rounds_32x128_132 + 91840 * cost_rounds_32x128_132 * cost_steps + 57950 * cost_late_32x128_132_66_wholes * cost_steps + 25 * cost_weight + 238 * cost_input + 288 * cost_output;
       const int64_t cost_rounds_32x128_117 = cost_last_32x128 / 117;
       const int64_t cost_late_32x128_117_39 = cost_last_32x128 + 78;
       const int64_t cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 / 117;
-      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
-      const int64_t cost_nf4_w32x128_128_s3 = 3427000 + 59260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710600 * cost_rounds_32x128_117 + 57020 * cost_rounds_32x128_117 * cost_steps + 69640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps;
+      const int64_t cost_shares_32x128_39 = cost_last_32x128 / 39;
+      const int64_t cost_nf4_w32x128_128_s3 = 2986000 + 53480 * cost_steps + 6526 * cost_tiles_32x128 + 701 * cost_tiles_32x128 * cost_steps + 395300 * cost_rounds_32x128_117 + 47760 * cost_rounds_32x128_117 * cost_steps + 63250 * cost_late_32x128_117_39_wholes * cost_steps + 2357 * cost_shares_32x128_39 * cost_steps + 28 * cost_weight + 513 * cost_output;
       const int64_t cost_tiles_32x256 = ((M + 31) / 32) * ((N + 255) / 256);
       const int64_t cost_last_32x256 = cost_tiles_32x256 + -1;
       const int64_t cost_rounds_32x256_132 = cost_last_32x256 / 132;
       const int64_t cost_late_32x256_132_66 = cost_last_32x256 + 66;
       const int64_t cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 / 132;
-      const int64_t cost_nf4_w32x256_128_s2 = 4156000 + 149300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753000 * cost_rounds_32x256_132 + 147700 * cost_rounds_32x256_132 * cost_steps + 108100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output;
+      const int64_t cost_nf4_w32x256_128_s2 = 3250000 + 159900 * cost_steps + 8727 * cost_tiles_32x256 + 570 * cost_tiles_32x256 * cost_steps + 274400 * cost_rounds_32x256_132 + 155900 * cost_rounds_32x256_132 * cost_steps + 115600 * cost_late_32x256_132_66_wholes * cost_steps + 45 * cost_weight + 689 * cost_input + 646 * cost_output;
       const int64_t cost_rounds_32x256_110 = cost_last_32x256 / 110;
       const int64_t cost_late_32x256_110_22 = cost_last_32x256 + 88;
       const int64_t cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 / 110;
-      const int64_t cost_nf4_w32x256_128_s5 = 4731000 + 60390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816200 * cost_rounds_32x256_110 + 71360 * cost_rounds_32x256_110 * cost_steps + 187100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output;
+      const int64_t cost_nf4_w32x256_128_s5 = 4180000 + 54840 * cost_steps + 1048 * cost_tiles_32x256 * cost_steps + 1212000 * cost_rounds_32x256_110 + 28450 * cost_rounds_32x256_110 * cost_steps + 178800 * cost_late_32x256_110_22_wholes * cost_steps + 68 * cost_weight + 722 * cost_input + 414 * cost_output;
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
       const int64_t cost_rounds_64x64_252 = cost_last_64x64 / 252;
       const int64_t cost_late_64x64_252_63 = cost_last_64x64 + 189;
       const int64_t cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 / 252;
       const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
-      const int64_t cost_nf4_w64x64_128_s4 = 3817000 + 43990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84460 * cost_rounds_64x64_252 * cost_steps + 107100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_nf4_w64x64_128_s4 = 3362000 + 42820 * cost_steps + 1530 * cost_tiles_64x64 + 588 * cost_tiles_64x64 * cost_steps + 1238000 * cost_rounds_64x64_252 + 39150 * cost_rounds_64x64_252 * cost_steps + 109100 * cost_late_64x64_252_63_wholes * cost_steps + 25 * cost_weight + 682 * cost_input + 8 * cost_outside_64x64 * cost_steps;
       const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
       const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
       const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
       const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
       const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
-      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
-      const int64_t cost_nf4_w64x128_128_s2 = 3933000 + 112500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1017000 * cost_rounds_64x128_132 + 113700 * cost_rounds_64x128_132 * cost_steps + 86700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_nf4_w64x128_128_s2 = 3200000 + 117200 * cost_steps + 574 * cost_tiles_64x128 * cost_steps + 1600000 * cost_rounds_64x128_132 + 103400 * cost_rounds_64x128_132 * cost_steps + 89360 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 117 * cost_input + 159 * cost_output;
       const int64_t cost_rounds_64x128_117 = cost_last_64x128 / 117;
       const int64_t cost_late_64x128_117_39 = cost_last_64x128 + 78;
       const int64_t cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 / 117;
-      const int64_t cost_nf4_w64x128_128_s3 = 4170000 + 75320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1359000 * cost_rounds_64x128_117 + 81570 * cost_rounds_64x128_117 * cost_steps + 104500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_nf4_w64x128_128_s3 = 3529000 + 77040 * cost_steps + 631 * cost_tiles_64x128 * cost_steps + 1709000 * cost_rounds_64x128_117 + 75330 * cost_rounds_64x128_117 * cost_steps + 117600 * cost_late_64x128_117_39_wholes * cost_steps + 21 * cost_weight;
       const int64_t cost_tiles_64x192 = ((M + 63) / 64) * ((N + 191) / 192);
       const int64_t cost_last_64x192 = cost_tiles_64x192 + -1;
       const int64_t cost_rounds_64x192_132 = cost_last_64x192 / 132;
       const int64_t cost_late_64x192_132_66 = cost_last_64x192 + 66;
       const int64_t cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 / 132;
-      const int64_t cost_outside_64x192 = M * 63 % 64 * ((N + 191) / 192);
-      const int64_t cost_nf4_w64x192_128_s2 = 4445000 + 146300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1092000 * cost_rounds_64x192_132 + 156600 * cost_rounds_64x192_132 * cost_steps + 116500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps;
+      const int64_t cost_nf4_w64x192_128_s2 = 3684000 + 153600 * cost_steps + 5541 * cost_tiles_64x192 + 709 * cost_tiles_64x192 * cost_steps + 463000 * cost_rounds_64x192_132 + 162200 * cost_rounds_64x192_132 * cost_steps + 111500 * cost_late_64x192_132_66_wholes * cost_steps + 21 * cost_weight + 124 * cost_input + 265 * cost_output;
       const int64_t cost_rounds_64x192_120 = cost_last_64x192 / 120;
       const int64_t cost_late_64x192_120_30 = cost_last_64x192 + 90;
       const int64_t cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 / 120;
-      const int64_t cost_nf4_w64x192_128_s4 = 4728000 + 73950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1724000 * cost_rounds_64x192_120 + 77960 * cost_rounds_64x192_120 * cost_steps + 166500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input;
-      const int64_t cost_tiles_64x256 = ((M + 63) / 64) * ((N + 255) / 256);
-      const int64_t cost_last_64x256 = cost_tiles_64x256 + -1;
-      const int64_t cost_rounds_64x256_132 = cost_last_64x256 / 132;
-      const int64_t cost_nf4_w64x256_128 = 2757000 + 438600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output;
+      const int64_t cost_nf4_w64x192_128_s4 = 4341000 + 69850 * cost_steps + 531 * cost_tiles_64x192 + 1078 * cost_tiles_64x192 * cost_steps + 1086000 * cost_rounds_64x192_120 + 71890 * cost_rounds_64x192_120 * cost_steps + 147200 * cost_late_64x192_120_30_wholes * cost_steps + 31 * cost_weight + 197 * cost_input + 590 * cost_output;
       const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
       const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
       const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
-      const int64_t cost_nf4_w128x128_128 = 2873000 + 327000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output;
-      const int64_t cost_shares_128x128_66 = cost_last_128x128 / 66;
-      const int64_t cost_nf4_w128x128_128_s2 = 4908000 + 147500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1587000 * cost_rounds_128x128_132 + 34490 * cost_rounds_128x128_132 * cost_steps + 129900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output;
+      const int64_t cost_nf4_w128x128_128 = 2571000 + 325400 * cost_steps + 4292 * cost_tiles_128x128 + 114 * cost_tiles_128x128 * cost_steps + 359900 * cost_rounds_128x128_132 * cost_steps + 56 * cost_weight + 344 * cost_input + 339 * cost_output;
+      const int64_t cost_late_128x128_132_66 = cost_last_128x128 + 66;
+      const int64_t cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 / 132;
+      const int64_t cost_nf4_w128x128_128_s2 = 4568000 + 135700 * cost_steps + 718 * cost_tiles_128x128 * cost_steps + 1468000 * cost_rounds_128x128_132 + 159500 * cost_rounds_128x128_132 * cost_steps + 121600 * cost_late_128x128_132_66_wholes * cost_steps + 42 * cost_weight + 388 * cost_input;
       const int64_t cost_rounds_128x128_117 = cost_last_128x128 / 117;
       const int64_t cost_late_128x128_117_39 = cost_last_128x128 + 78;
       const int64_t cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 / 117;
-      const int64_t cost_shares_128x128_39 = cost_last_128x128 / 39;
-      const int64_t cost_nf4_w128x128_128_s3 = 5713000 + 97510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1802000 * cost_rounds_128x128_117 + 115100 * cost_rounds_128x128_117 * cost_steps + 145600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input;
+      const int64_t cost_nf4_w128x128_128_s3 = 5064000 + 92180 * cost_steps + 795 * cost_tiles_128x128 * cost_steps + 1764000 * cost_rounds_128x128_117 + 114300 * cost_rounds_128x128_117 * cost_steps + 158200 * cost_late_128x128_117_39_wholes * cost_steps + 32 * cost_weight + 456 * cost_input;
       const int64_t cost_rounds_128x128_120 = cost_last_128x128 / 120;
       const int64_t cost_late_128x128_120_30 = cost_last_128x128 + 90;
       const int64_t cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 / 120;
-      const int64_t cost_nf4_w128x128_128_s4 = 5167000 + 77070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1694000 * cost_rounds_128x128_120 + 89040 * cost_rounds_128x128_120 * cost_steps + 174900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input;
+      const int64_t cost_shares_128x128_30 = cost_last_128x128 / 30;
+      const int64_t cost_nf4_w128x128_128_s4 = 4585000 + 80920 * cost_steps + 662 * cost_tiles_128x128 * cost_steps + 1771000 * cost_rounds_128x128_120 + 90760 * cost_rounds_128x128_120 * cost_steps + 187600 * cost_late_128x128_120_30_wholes * cost_steps + 2763 * cost_shares_128x128_30 * cost_steps + 14 * cost_weight + 233 * cost_input;
       const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
       const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
       const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
       const int64_t cost_late_128x192_132_66 = cost_last_128x192 + 66;
       const int64_t cost_late_128x192_132_66_wholes = cost_late_128x192_132_66 / 132;
-      const int64_t cost_nf4_w128x192_128_s2 = 5508000 + 212300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1833000 * cost_rounds_128x192_132 + 245600 * cost_rounds_128x192_132 * cost_steps + 177600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input;
+      const int64_t cost_nf4_w128x192_128_s2 = 5053000 + 213600 * cost_steps + 949 * cost_tiles_128x192 * cost_steps + 1780000 * cost_rounds_128x192_132 + 237200 * cost_rounds_128x192_132 * cost_steps + 176800 * cost_late_128x192_132_66_wholes * cost_steps + 27 * cost_weight + 295 * cost_input;
       const int64_t cost_rounds_128x192_120 = cost_last_128x192 / 120;
       const int64_t cost_late_128x192_120_30 = cost_last_128x192 + 90;
       const int64_t cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 / 120;
-      const int64_t cost_nf4_w128x192_128_s4 = 6677000 + 112200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2085000 * cost_rounds_128x192_120 + 132000 * cost_rounds_128x192_120 * cost_steps + 264200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input;
-      if (M <= 8 && K <= 1536 && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c1 <= cost_nf4_w176x128_64 && cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k3-c1
+      const int64_t cost_nf4_w128x192_128_s4 = 6178000 + 118700 * cost_steps + 1041 * cost_tiles_128x192 * cost_steps + 2126000 * cost_rounds_128x192_120 + 133600 * cost_rounds_128x192_120 * cost_steps + 286300 * cost_late_128x192_120_30_wholes * cost_steps + 2 * cost_weight + 89 * cost_input;
+      if (M <= 8 && K <= 1536 && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c1 <= cost_nf4_w176x128_64 && cost_nf4_d8_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k3_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k3-c1
         rule = 74;
         return 2;
       }
-      if (M <= 8 && K <= 3072 && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c2 <= cost_nf4_w176x128_64 && cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k3-c2
+      if (M <= 8 && K <= 3072 && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k3_c2 <= cost_nf4_w176x128_64 && cost_nf4_d8_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k3_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k3-c2
         rule = 75;
         return 2;
       }
-      if (M <= 8 && K <= 2048 && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c1 <= cost_nf4_w176x128_64 && cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k4-c1
+      if (M <= 8 && K <= 2048 && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c1 <= cost_nf4_w176x128_64 && cost_nf4_d8_k4_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k4_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k4-c1
         rule = 76;
         return 2;
       }
-      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c2 <= cost_nf4_w176x128_64 && cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k4-c2
+      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k4_c2 <= cost_nf4_w176x128_64 && cost_nf4_d8_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k4_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k4-c2
         rule = 77;
         return 2;
       }
-      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c1 <= cost_nf4_w176x128_64 && cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k8-c1
+      if (M <= 8 && K <= 4096 && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c1 <= cost_nf4_w176x128_64 && cost_nf4_d8_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k8_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k8-c1
         rule = 78;
         return 2;
       }
-      if (M <= 8 && K <= 8192 && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c2 <= cost_nf4_w176x128_64 && cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k8-c2
+      if (M <= 8 && K <= 8192 && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k8_c2 <= cost_nf4_w176x128_64 && cost_nf4_d8_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k8_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k8-c2
         rule = 79;
         return 2;
       }
-      if (M <= 8 && K <= 14336 && (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c2 <= cost_nf4_w176x128_64 && cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k14-c2
+      if (M <= 8 && K <= 14336 && (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c2 <= cost_nf4_w176x128_64 && cost_nf4_d8_k14_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k14_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k14-c2
         rule = 80;
         return 2;
       }
-      if (M <= 8 && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c4 <= cost_nf4_w176x128_64 && cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x256_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k14-c4
+      if (M <= 8 && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d8_k14_c4 <= cost_nf4_w176x128_64 && cost_nf4_d8_k14_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s2 && cost_nf4_d8_k14_c4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d8-k14-c4
         rule = 81;
         return 2;
       }
-      if (M <= 16 && K <= 2048 && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k2_c2 <= cost_nf4_w176x128_64 && cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k2-c2
+      if (M <= 16 && K <= 2048 && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k2_c2 <= cost_nf4_w176x128_64 && cost_nf4_d16_k2_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k2_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k2-c2
         rule = 82;
         return 2;
       }
-      if (M <= 16 && K <= 1536 && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c1 <= cost_nf4_w176x128_64 && cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k3-c1
+      if (M <= 16 && K <= 1536 && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c1 <= cost_nf4_w176x128_64 && cost_nf4_d16_k3_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k3_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k3-c1
         rule = 83;
         return 2;
       }
-      if (M <= 16 && K <= 3072 && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c2 <= cost_nf4_w176x128_64 && cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k3-c2
+      if (M <= 16 && K <= 3072 && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k3_c2 <= cost_nf4_w176x128_64 && cost_nf4_d16_k3_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k3_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k3-c2
         rule = 84;
         return 2;
       }
-      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k4_c2 <= cost_nf4_w176x128_64 && cost_nf4_d16_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k4-c2
+      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k4_c2 <= cost_nf4_w176x128_64 && cost_nf4_d16_k4_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k4_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k4-c2
         rule = 85;
         return 2;
       }
-      if (M <= 16 && K <= 14336 && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c4 <= cost_nf4_w176x128_64 && cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k7-c4
+      if (M <= 16 && K <= 14336 && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c4 <= cost_nf4_w176x128_64 && cost_nf4_d16_k7_c4 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k7_c4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k7-c4
         rule = 86;
         return 2;
       }
-      if (M <= 16 && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c8 <= cost_nf4_w176x128_64 && cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x256_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k7-c8
+      if (M <= 16 && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k7_c8 <= cost_nf4_w176x128_64 && cost_nf4_d16_k7_c8 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k7_c8 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k7-c8
         rule = 87;
         return 2;
       }
-      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k8_c1 <= cost_nf4_w176x128_64 && cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k8-c1
+      if (M <= 16 && K <= 4096 && (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_d16_k8_c1 <= cost_nf4_w176x128_64 && cost_nf4_d16_k8_c1 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k8_c1 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k8-c1
         rule = 88;
         return 2;
       }
-      if (M <= 16 && K <= 8192 && cost_nf4_d16_k8_c2 <= cost_nf4_w176x128_64 && cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x256_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k8-c2
+      if (M <= 16 && K <= 8192 && cost_nf4_d16_k8_c2 <= cost_nf4_w176x128_64 && cost_nf4_d16_k8_c2 <= cost_nf4_w192x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w256x128_64_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w32x256_128_s5 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x64_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w64x192_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s3 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x128_128_s4 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s2 && cost_nf4_d16_k8_c2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-d16-k8-c2
         rule = 89;
         return 2;
       }
-      if (cost_nf4_w176x128_64 <= cost_nf4_w192x128_64_s2 && cost_nf4_w176x128_64 <= cost_nf4_w256x128_64_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x64_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s5 && cost_nf4_w176x128_64 <= cost_nf4_w64x64_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w64x256_128 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w176x128-64
+      if (cost_nf4_w176x128_64 <= cost_nf4_w192x128_64_s2 && cost_nf4_w176x128_64 <= cost_nf4_w256x128_64_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x64_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s5 && cost_nf4_w176x128_64 <= cost_nf4_w64x64_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w176x128-64
         rule = 90;
         return 3;
       }
-      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w192x128-64-s2
+      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w192x128-64-s2
         rule = 91;
         return 3;
       }
-      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w256x128-64-s2
+      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w256x128-64-s2
         rule = 92;
         return 3;
       }
-      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x64-128-s4
+      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x64-128-s4
         rule = 93;
         return 3;
       }
-      if (cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128
+      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128-s2
         rule = 94;
         return 3;
       }
-      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128-s2
+      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128-s3
         rule = 95;
         return 3;
       }
-      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x128-128-s3
+      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x256-128-s2
         rule = 96;
         return 3;
       }
-      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x256-128-s2
+      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x256-128-s5
         rule = 97;
         return 3;
       }
-      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w32x256-128-s5
+      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x64-128-s4
         rule = 98;
         return 3;
       }
-      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x64-128-s4
+      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x128-128-s2
         rule = 99;
         return 3;
       }
-      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x128-128-s2
+      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x128-128-s3
         rule = 100;
         return 3;
       }
-      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x128-128-s3
+      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x192-128-s2
         rule = 101;
         return 3;
       }
-      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x192-128-s2
+      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x192-128-s4
         rule = 102;
         return 3;
       }
-      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x192-128-s4
+      if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128
         rule = 103;
         return 3;
       }
-      if (cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w64x256-128
+      if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s2
         rule = 104;
         return 3;
       }
-      if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128
+      if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s3
         rule = 105;
         return 3;
       }
-      if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s2
+      if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s4
         rule = 106;
         return 3;
       }
-      if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s3
+      if (cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x192-128-s2
         rule = 107;
         return 3;
       }
-      if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x128-128-s4
-        rule = 108;
-        return 3;
-      }
-      if (cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // engine-nf4-w128x192-128-s2
-        rule = 109;
-        return 3;
-      }
       if (true) {  // engine-nf4-w128x192-128-s4
-        rule = 110;
+        rule = 108;
         return 3;
       }
     }
     if (measured_sizes) {
       const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
-      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
       const int64_t cost_rounds_8x16_66 = cost_last_8x16 / 66;
-      const int64_t cost_steps = ((K + 63) / 64);
-      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
-      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
       const int64_t cost_rounds_8x16_33 = cost_last_8x16 / 33;
       const int64_t cost_tiles_16x16 = ((M + 15) / 16) * ((N + 15) / 16);
       const int64_t cost_last_16x16 = cost_tiles_16x16 + -1;
-      const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
       const int64_t cost_rounds_16x16_66 = cost_last_16x16 / 66;
-      const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
-      const int64_t cost_rounds_16x16_16 = cost_last_16x16 / 16;
+      const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
       const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
+      const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
       const int64_t cost_tiles_176x128 = ((M + 175) / 176) * ((N + 127) / 128);
       const int64_t cost_last_176x128 = cost_tiles_176x128 + -1;
       const int64_t cost_rounds_176x128_132 = cost_last_176x128 / 132;
       const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_outside_176x128 = M * 175 % 176 * ((N + 127) / 128);
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-      const int64_t cost_late_192x128_132_66 = cost_last_192x128 + 66;
-      const int64_t cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 / 132;
+      const int64_t cost_shares_192x128_66 = cost_last_192x128 / 66;
       const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
       const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
       const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
@@ -1311,10 +1290,6 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 / 132;
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
-      const int64_t cost_rounds_32x64_244 = cost_last_32x64 / 244;
-      const int64_t cost_late_32x64_244_61 = cost_last_32x64 + 183;
-      const int64_t cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 / 244;
-      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
       const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
       const int64_t cost_last_32x128 = cost_tiles_32x128 + -1;
       const int64_t cost_rounds_32x128_132 = cost_last_32x128 / 132;
@@ -1323,12 +1298,10 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_rounds_32x128_117 = cost_last_32x128 / 117;
       const int64_t cost_late_32x128_117_39 = cost_last_32x128 + 78;
       const int64_t cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 / 117;
-      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
+      const int64_t cost_shares_32x128_39 = cost_last_32x128 / 39;
       const int64_t cost_tiles_32x256 = ((M + 31) / 32) * ((N + 255) / 256);
       const int64_t cost_last_32x256 = cost_tiles_32x256 + -1;
       const int64_t cost_rounds_32x256_132 = cost_last_32x256 / 132;
-      const int64_t cost_late_32x256_132_66 = cost_last_32x256 + 66;
-      const int64_t cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 / 132;
       const int64_t cost_rounds_32x256_110 = cost_last_32x256 / 110;
       const int64_t cost_late_32x256_110_22 = cost_last_32x256 + 88;
       const int64_t cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 / 110;
@@ -1343,7 +1316,6 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
       const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
       const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
-      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
       const int64_t cost_rounds_64x128_117 = cost_last_64x128 / 117;
       const int64_t cost_late_64x128_117_39 = cost_last_64x128 + 78;
       const int64_t cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 / 117;
@@ -1352,21 +1324,15 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_rounds_64x192_132 = cost_last_64x192 / 132;
       const int64_t cost_late_64x192_132_66 = cost_last_64x192 + 66;
       const int64_t cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 / 132;
-      const int64_t cost_outside_64x192 = M * 63 % 64 * ((N + 191) / 192);
       const int64_t cost_rounds_64x192_120 = cost_last_64x192 / 120;
       const int64_t cost_late_64x192_120_30 = cost_last_64x192 + 90;
       const int64_t cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 / 120;
-      const int64_t cost_tiles_64x256 = ((M + 63) / 64) * ((N + 255) / 256);
-      const int64_t cost_last_64x256 = cost_tiles_64x256 + -1;
-      const int64_t cost_rounds_64x256_132 = cost_last_64x256 / 132;
       const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
       const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
       const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
-      const int64_t cost_shares_128x128_66 = cost_last_128x128 / 66;
       const int64_t cost_rounds_128x128_117 = cost_last_128x128 / 117;
       const int64_t cost_late_128x128_117_39 = cost_last_128x128 + 78;
       const int64_t cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 / 117;
-      const int64_t cost_shares_128x128_39 = cost_last_128x128 / 39;
       const int64_t cost_rounds_128x128_120 = cost_last_128x128 / 120;
       const int64_t cost_late_128x128_120_30 = cost_last_128x128 + 90;
       const int64_t cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 / 120;
@@ -1378,189 +1344,202 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_rounds_128x192_120 = cost_last_128x192 / 120;
       const int64_t cost_late_128x192_120_30 = cost_last_128x192 + 90;
       const int64_t cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 / 120;
-      const int64_t cost_nf4_prepacked_d8_k3_c1 = 2923000 + 4017 * cost_tiles_8x16 + 10930 * cost_input + 2112 * cost_output;
-      const int64_t cost_nf4_prepacked_d8_k3_c2 = 3471000 + 4158 * cost_tiles_8x16 + 103300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output;
-      const int64_t cost_nf4_prepacked_d8_k4_c1 = 3168000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output;
-      const int64_t cost_nf4_prepacked_d8_k4_c2 = 3468000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output;
-      const int64_t cost_nf4_prepacked_d8_k8_c1 = 4439000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29210 * cost_input + 3102 * cost_output;
-      const int64_t cost_nf4_prepacked_d8_k8_c2 = 5839000 + 4157 * cost_tiles_8x16 + 545600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output;
-      const int64_t cost_nf4_prepacked_d8_k14_c2 = 4839000 + 5158 * cost_steps + 19760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11980 * cost_input + 20600 * cost_output + 1 * cost_outside_8x16 * cost_steps;
-      const int64_t cost_nf4_prepacked_d8_k14_c4 = 6977000 + 44200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50740 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k2_c2 = 3312000 + 7192 * cost_tiles_16x16 + 504 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k3_c1 = 3483000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185800 * cost_rounds_16x16_132 + 26550 * cost_input + 1430 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k3_c2 = 3623000 + 8275 * cost_tiles_16x16 + 20710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k4_c2 = 4810000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k7_c4 = 6476000 + 27210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k7_c8 = 6751000 + 49180 * cost_tiles_16x16 + 116100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47670 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k8_c1 = 4196000 + 21030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27380 * cost_input + 2061 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k8_c2 = 6466000 + 583 * cost_steps + 14530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12710 * cost_output + 1 * cost_outside_16x16 * cost_steps;
-      const int64_t cost_nf4_prepacked_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output;
-      const int64_t cost_nf4_prepacked_w192x128_64_s2 = 6553000 + 182000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2136000 * cost_rounds_192x128_132 + 230800 * cost_rounds_192x128_132 * cost_steps + 151900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input;
-      const int64_t cost_nf4_prepacked_w256x128_64_s2 = 7554000 + 271800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2471000 * cost_rounds_256x128_132 + 337900 * cost_rounds_256x128_132 * cost_steps + 223500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input;
-      const int64_t cost_nf4_prepacked_w32x64_128_s4 = 3647000 + 29160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464900 * cost_rounds_32x64_244 + 23550 * cost_rounds_32x64_244 * cost_steps + 70830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_nf4_prepacked_w32x128_128 = 2400000 + 202300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight;
-      const int64_t cost_nf4_prepacked_w32x128_128_s2 = 3460000 + 85670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525100 * cost_rounds_32x128_132 + 93070 * cost_rounds_32x128_132 * cost_steps + 59920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output;
-      const int64_t cost_nf4_prepacked_w32x128_128_s3 = 3427000 + 59260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710600 * cost_rounds_32x128_117 + 57020 * cost_rounds_32x128_117 * cost_steps + 69640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps;
-      const int64_t cost_nf4_prepacked_w32x256_128_s2 = 4156000 + 149300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753000 * cost_rounds_32x256_132 + 147700 * cost_rounds_32x256_132 * cost_steps + 108100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output;
-      const int64_t cost_nf4_prepacked_w32x256_128_s5 = 4731000 + 60390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816200 * cost_rounds_32x256_110 + 71360 * cost_rounds_32x256_110 * cost_steps + 187100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output;
-      const int64_t cost_nf4_prepacked_w64x64_128_s4 = 3817000 + 43990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84460 * cost_rounds_64x64_252 * cost_steps + 107100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps;
-      const int64_t cost_nf4_prepacked_w64x128_128_s2 = 3933000 + 112500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1017000 * cost_rounds_64x128_132 + 113700 * cost_rounds_64x128_132 * cost_steps + 86700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps;
-      const int64_t cost_nf4_prepacked_w64x128_128_s3 = 4170000 + 75320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1359000 * cost_rounds_64x128_117 + 81570 * cost_rounds_64x128_117 * cost_steps + 104500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps;
-      const int64_t cost_nf4_prepacked_w64x192_128_s2 = 4445000 + 146300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1092000 * cost_rounds_64x192_132 + 156600 * cost_rounds_64x192_132 * cost_steps + 116500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps;
-      const int64_t cost_nf4_prepacked_w64x192_128_s4 = 4728000 + 73950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1724000 * cost_rounds_64x192_120 + 77960 * cost_rounds_64x192_120 * cost_steps + 166500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input;
-      const int64_t cost_nf4_prepacked_w64x256_128 = 2757000 + 438600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output;
-      const int64_t cost_nf4_prepacked_w128x128_128 = 2873000 + 327000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output;
-      const int64_t cost_nf4_prepacked_w128x128_128_s2 = 4908000 + 147500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1587000 * cost_rounds_128x128_132 + 34490 * cost_rounds_128x128_132 * cost_steps + 129900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output;
-      const int64_t cost_nf4_prepacked_w128x128_128_s3 = 5713000 + 97510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1802000 * cost_rounds_128x128_117 + 115100 * cost_rounds_128x128_117 * cost_steps + 145600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input;
-      const int64_t cost_nf4_prepacked_w128x128_128_s4 = 5167000 + 77070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1694000 * cost_rounds_128x128_120 + 89040 * cost_rounds_128x128_120 * cost_steps + 174900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input;
-      const int64_t cost_nf4_prepacked_w128x192_128_s2 = 5508000 + 212300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1833000 * cost_rounds_128x192_132 + 245600 * cost_rounds_128x192_132 * cost_steps + 177600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input;
-      const int64_t cost_nf4_prepacked_w128x192_128_s4 = 6677000 + 112200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2085000 * cost_rounds_128x192_120 + 132000 * cost_rounds_128x192_120 * cost_steps + 264200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input;
+      const int64_t cost_nf4_prepacked_d8_k3_c1 = 2243000 + 553 * cost_tiles_8x16 + 154 * cost_tiles_8x16 * cost_steps + 36370 * cost_input + 2279 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k3_c2 = 2491000 + 6178 * cost_tiles_8x16 + 43 * cost_tiles_8x16 * cost_steps + 669 * cost_rounds_8x16_66 * cost_steps + 9502 * cost_input + 6256 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k4_c1 = 1946000 + 26800 * cost_steps + 4106 * cost_tiles_8x16 + 56330 * cost_rounds_8x16_132 + 25440 * cost_input + 4060 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k4_c2 = 2499000 + 8071 * cost_tiles_8x16 + 42 * cost_tiles_8x16 * cost_steps + 10200 * cost_input + 7379 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k8_c1 = 2954000 + 6864 * cost_tiles_8x16 + 298000 * cost_rounds_8x16_132 + 1044 * cost_rounds_8x16_132 * cost_steps + 43340 * cost_input + 3761 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k8_c2 = 3500000 + 14920 * cost_tiles_8x16 + 2080 * cost_rounds_8x16_66 * cost_steps + 25660 * cost_input + 1452 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k14_c2 = 4295000 + 3320 * cost_steps + 7108 * cost_tiles_8x16 + 54 * cost_tiles_8x16 * cost_steps + 880200 * cost_rounds_8x16_66 + 22880 * cost_input + 19390 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k14_c4 = 6202000 + 43430 * cost_tiles_8x16 + 1472 * cost_rounds_8x16_33 * cost_steps + 63210 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k2_c2 = 2487000 + 6598 * cost_tiles_16x16 + 5808 * cost_input + 6172 * cost_output + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_prepacked_d16_k3_c1 = 2526000 + 23510 * cost_steps + 55 * cost_tiles_16x16 * cost_steps + 19030 * cost_rounds_16x16_132 * cost_steps + 41770 * cost_input + 1896 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k3_c2 = 3008000 + 4764 * cost_tiles_16x16 + 209400 * cost_rounds_16x16_66 + 1883 * cost_rounds_16x16_66 * cost_steps + 13590 * cost_input + 4190 * cost_output + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_prepacked_d16_k4_c2 = 3883000 + 4397 * cost_steps + 10080 * cost_tiles_16x16 + 109700 * cost_rounds_16x16_66 + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_prepacked_d16_k7_c4 = 7024000 + 4429 * cost_steps + 1109000 * cost_rounds_16x16_33 + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_prepacked_d16_k7_c8 = 6858000 + 1687 * cost_steps + 63220 * cost_tiles_16x16 + 16 * cost_tiles_16x16 * cost_steps + 25900 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k8_c1 = 4451000 + 9650 * cost_steps + 6905 * cost_tiles_16x16 + 370700 * cost_rounds_16x16_132 + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_prepacked_d16_k8_c2 = 5409000 + 650 * cost_steps + 17510 * cost_tiles_16x16 + 8 * cost_tiles_16x16 * cost_steps + 25940 * cost_rounds_16x16_66 + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_prepacked_w176x128_64 = 3606000 + 358800 * cost_steps + 266 * cost_tiles_176x128 * cost_steps + 127900 * cost_rounds_176x128_132 + 409400 * cost_rounds_176x128_132 * cost_steps + 35 * cost_weight + 307 * cost_input + 537 * cost_output + 3 * cost_outside_176x128 * cost_steps;
+      const int64_t cost_nf4_prepacked_w192x128_64_s2 = 5593000 + 177700 * cost_steps + 854 * cost_tiles_192x128 * cost_steps + 2143000 * cost_rounds_192x128_132 + 48130 * cost_rounds_192x128_132 * cost_steps + 158700 * cost_shares_192x128_66 * cost_steps + 29 * cost_weight + 227 * cost_input;
+      const int64_t cost_nf4_prepacked_w256x128_64_s2 = 6508000 + 256800 * cost_steps + 809 * cost_tiles_256x128 * cost_steps + 2314000 * cost_rounds_256x128_132 + 311500 * cost_rounds_256x128_132 * cost_steps + 219900 * cost_late_256x128_132_66_wholes * cost_steps + 12 * cost_weight + 242 * cost_input;
+      const int64_t cost_rounds_32x64_240 = cost_last_32x64 / 240;
+      const int64_t cost_late_32x64_240_60 = cost_last_32x64 + 180;
+      const int64_t cost_late_32x64_240_60_wholes = cost_late_32x64_240_60 / 240;
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_nf4_prepacked_w32x64_128_s4 = 3250000 + 29060 * cost_steps + 675 * cost_tiles_32x64 + 463 * cost_tiles_32x64 * cost_steps + 1213000 * cost_rounds_32x64_240 + 9368 * cost_rounds_32x64_240 * cost_steps + 68240 * cost_late_32x64_240_60_wholes * cost_steps + 19 * cost_weight + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_nf4_prepacked_w32x128_128 = 2347000 + 175200 * cost_steps + 7666 * cost_tiles_32x128 + 57 * cost_tiles_32x128 * cost_steps + 87560 * cost_rounds_32x128_132 + 184200 * cost_rounds_32x128_132 * cost_steps + 23 * cost_weight;
+      const int64_t cost_nf4_prepacked_w32x128_128_s2 = 3106000 + 71570 * cost_steps + 2141 * cost_tiles_32x128 + 554 * cost_tiles_32x128 * cost_steps + 884200 * cost_rounds_32x128_132 + 69180 * cost_rounds_32x128_132 * cost_steps + 42410 * cost_late_32x128_132_66_wholes * cost_steps + 29 * cost_weight + 121 * cost_input + 257 * cost_output;
+      const int64_t cost_nf4_prepacked_w32x128_128_s3 = 3358000 + 46380 * cost_steps + 4871 * cost_tiles_32x128 + 640 * cost_tiles_32x128 * cost_steps + 411600 * cost_rounds_32x128_117 + 52210 * cost_rounds_32x128_117 * cost_steps + 52280 * cost_late_32x128_117_39_wholes * cost_steps + 1998 * cost_shares_32x128_39 * cost_steps + 26 * cost_weight + 568 * cost_output;
+      const int64_t cost_shares_32x256_66 = cost_last_32x256 / 66;
+      const int64_t cost_outside_32x256 = M * 31 % 32 * ((N + 255) / 256);
+      const int64_t cost_nf4_prepacked_w32x256_128_s2 = 3529000 + 135600 * cost_steps + 527 * cost_tiles_32x256 * cost_steps + 101000 * cost_rounds_32x256_132 + 43730 * cost_rounds_32x256_132 * cost_steps + 100700 * cost_shares_32x256_66 * cost_steps + 38 * cost_weight + 581 * cost_input + 1288 * cost_output + 5 * cost_outside_32x256 * cost_steps;
+      const int64_t cost_nf4_prepacked_w32x256_128_s5 = 4262000 + 51850 * cost_steps + 774 * cost_tiles_32x256 * cost_steps + 462300 * cost_rounds_32x256_110 + 62400 * cost_rounds_32x256_110 * cost_steps + 164300 * cost_late_32x256_110_22_wholes * cost_steps + 44 * cost_weight + 517 * cost_input + 589 * cost_output;
+      const int64_t cost_shares_64x64_63 = cost_last_64x64 / 63;
+      const int64_t cost_nf4_prepacked_w64x64_128_s4 = 3459000 + 41870 * cost_steps + 4875 * cost_tiles_64x64 + 523 * cost_tiles_64x64 * cost_steps + 212700 * cost_rounds_64x64_252 + 62180 * cost_rounds_64x64_252 * cost_steps + 97010 * cost_late_64x64_252_63_wholes * cost_steps + 665 * cost_shares_64x64_63 * cost_steps + 17 * cost_weight + 430 * cost_input + 8 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
+      const int64_t cost_nf4_prepacked_w64x128_128_s2 = 3612000 + 96750 * cost_steps + 410 * cost_tiles_64x128 * cost_steps + 1469000 * cost_rounds_64x128_132 + 100200 * cost_rounds_64x128_132 * cost_steps + 77760 * cost_late_64x128_132_66_wholes * cost_steps + 21 * cost_weight + 404 * cost_input + 28 * cost_output + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_nf4_prepacked_w64x128_128_s3 = 3876000 + 62410 * cost_steps + 705 * cost_tiles_64x128 * cost_steps + 1369000 * cost_rounds_64x128_117 + 65820 * cost_rounds_64x128_117 * cost_steps + 88260 * cost_late_64x128_117_39_wholes * cost_steps + 17 * cost_weight + 2 * cost_input;
+      const int64_t cost_outside_64x192 = M * 63 % 64 * ((N + 191) / 192);
+      const int64_t cost_nf4_prepacked_w64x192_128_s2 = 4151000 + 133700 * cost_steps + 537 * cost_tiles_64x192 * cost_steps + 1025000 * cost_rounds_64x192_132 + 155600 * cost_rounds_64x192_132 * cost_steps + 109800 * cost_late_64x192_132_66_wholes * cost_steps + 29 * cost_weight + 143 * cost_input + 118 * cost_output + 1 * cost_outside_64x192 * cost_steps;
+      const int64_t cost_nf4_prepacked_w64x192_128_s4 = 4542000 + 61600 * cost_steps + 1007 * cost_tiles_64x192 * cost_steps + 1925000 * cost_rounds_64x192_120 + 51450 * cost_rounds_64x192_120 * cost_steps + 139500 * cost_late_64x192_120_30_wholes * cost_steps + 26 * cost_weight + 153 * cost_input + 71 * cost_output;
+      const int64_t cost_tiles_64x256 = ((M + 63) / 64) * ((N + 255) / 256);
+      const int64_t cost_last_64x256 = cost_tiles_64x256 + -1;
+      const int64_t cost_rounds_64x256_132 = cost_last_64x256 / 132;
+      const int64_t cost_nf4_prepacked_w64x256_128 = 2749000 + 418200 * cost_steps + 7298 * cost_tiles_64x256 + 88 * cost_tiles_64x256 * cost_steps + 814800 * cost_rounds_64x256_132 + 413100 * cost_rounds_64x256_132 * cost_steps + 34 * cost_weight + 38 * cost_input + 161 * cost_output;
+      const int64_t cost_nf4_prepacked_w128x128_128 = 2787000 + 317900 * cost_steps + 8579 * cost_tiles_128x128 + 101 * cost_tiles_128x128 * cost_steps + 352800 * cost_rounds_128x128_132 * cost_steps + 27 * cost_weight + 303 * cost_input + 133 * cost_output;
+      const int64_t cost_shares_128x128_66 = cost_last_128x128 / 66;
+      const int64_t cost_nf4_prepacked_w128x128_128_s2 = 4668000 + 137600 * cost_steps + 624 * cost_tiles_128x128 * cost_steps + 1457000 * cost_rounds_128x128_132 + 38630 * cost_rounds_128x128_132 * cost_steps + 121500 * cost_shares_128x128_66 * cost_steps + 25 * cost_weight + 296 * cost_input;
+      const int64_t cost_nf4_prepacked_w128x128_128_s3 = 5123000 + 91820 * cost_steps + 856 * cost_tiles_128x128 * cost_steps + 1835000 * cost_rounds_128x128_117 + 109200 * cost_rounds_128x128_117 * cost_steps + 140500 * cost_late_128x128_117_39_wholes * cost_steps + 24 * cost_weight + 329 * cost_input;
+      const int64_t cost_nf4_prepacked_w128x128_128_s4 = 4674000 + 71540 * cost_steps + 741 * cost_tiles_128x128 * cost_steps + 1662000 * cost_rounds_128x128_120 + 88060 * cost_rounds_128x128_120 * cost_steps + 174800 * cost_late_128x128_120_30_wholes * cost_steps + 27 * cost_weight + 344 * cost_input;
+      const int64_t cost_nf4_prepacked_w128x192_128_s2 = 5337000 + 195900 * cost_steps + 942 * cost_tiles_128x192 * cost_steps + 1800000 * cost_rounds_128x192_132 + 225100 * cost_rounds_128x192_132 * cost_steps + 165900 * cost_late_128x192_132_66_wholes * cost_steps + 13 * cost_weight + 241 * cost_input;
+      const int64_t cost_nf4_prepacked_w128x192_128_s4 = 6058000 + 98150 * cost_steps + 1292 * cost_tiles_128x192 * cost_steps + 1899000 * cost_rounds_128x192_120 + 125000 * cost_rounds_128x192_120 * cost_steps + 224000 * cost_late_128x192_120_30_wholes * cost_steps + 3 * cost_weight + 165 * cost_input;
       if (M <= 8 && K <= 1536 && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k3-c1
-        rule = 111;
+        rule = 109;
         return 2;
       }
       if (M <= 8 && K <= 3072 && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k3-c2
-        rule = 112;
+        rule = 110;
         return 2;
       }
       if (M <= 8 && K <= 2048 && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k4-c1
-        rule = 113;
+        rule = 111;
         return 2;
       }
       if (M <= 8 && K <= 4096 && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k4-c2
-        rule = 114;
+        rule = 112;
         return 2;
       }
       if (M <= 8 && K <= 4096 && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k8-c1
-        rule = 115;
+        rule = 113;
         return 2;
       }
       if (M <= 8 && K <= 8192 && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k8-c2
-        rule = 116;
+        rule = 114;
         return 2;
       }
       if (M <= 8 && K <= 14336 && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k14-c2
-        rule = 117;
+        rule = 115;
         return 2;
       }
       if (M <= 8 && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d8-k14-c4
-        rule = 118;
+        rule = 116;
         return 2;
       }
       if (M <= 16 && K <= 2048 && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k2-c2
-        rule = 119;
+        rule = 117;
         return 2;
       }
       if (M <= 16 && K <= 1536 && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k3-c1
-        rule = 120;
+        rule = 118;
         return 2;
       }
       if (M <= 16 && K <= 3072 && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k3-c2
-        rule = 121;
+        rule = 119;
         return 2;
       }
       if (M <= 16 && K <= 4096 && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k4-c2
-        rule = 122;
+        rule = 120;
         return 2;
       }
       if (M <= 16 && K <= 14336 && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k7-c4
-        rule = 123;
+        rule = 121;
         return 2;
       }
       if (M <= 16 && (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k7-c8
-        rule = 124;
+        rule = 122;
         return 2;
       }
       if (M <= 16 && K <= 4096 && (cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192) && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k8-c1
-        rule = 125;
+        rule = 123;
         return 2;
       }
       if (M <= 16 && K <= 8192 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w176x128_64 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_d16_k8_c2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-d16-k8-c2
-        rule = 126;
+        rule = 124;
         return 2;
       }
       if (cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w176x128-64
-        rule = 127;
+        rule = 125;
         return 3;
       }
       if (cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w192x128-64-s2
-        rule = 128;
+        rule = 126;
         return 3;
       }
       if (cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w256x128-64-s2
-        rule = 129;
+        rule = 127;
         return 3;
       }
       if (cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x64-128-s4
-        rule = 130;
+        rule = 128;
         return 3;
       }
       if (cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x128-128
-        rule = 131;
+        rule = 129;
         return 3;
       }
       if (cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x128-128-s2
-        rule = 132;
+        rule = 130;
         return 3;
       }
       if (cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x128-128-s3
-        rule = 133;
+        rule = 131;
         return 3;
       }
       if (cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x256-128-s2
-        rule = 134;
+        rule = 132;
         return 3;
       }
       if (cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w32x256-128-s5
-        rule = 135;
+        rule = 133;
         return 3;
       }
       if (cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x64-128-s4
-        rule = 136;
+        rule = 134;
         return 3;
       }
       if (cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x128-128-s2
-        rule = 137;
+        rule = 135;
         return 3;
       }
       if (cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x128-128-s3
-        rule = 138;
+        rule = 136;
         return 3;
       }
       if (cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x192-128-s2
-        rule = 139;
+        rule = 137;
         return 3;
       }
       if (cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x192-128-s4
-        rule = 140;
+        rule = 138;
         return 3;
       }
       if (cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w64x256-128
-        rule = 141;
+        rule = 139;
         return 3;
       }
       if (cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128
-        rule = 142;
+        rule = 140;
         return 3;
       }
       if (cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128-s2
-        rule = 143;
+        rule = 141;
         return 3;
       }
       if (cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128-s3
-        rule = 144;
+        rule = 142;
         return 3;
       }
       if (cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x128-128-s4
-        rule = 145;
+        rule = 143;
         return 3;
       }
       if (cost_nf4_prepacked_w128x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // engine-nf4-prepacked-w128x192-128-s2
-        rule = 146;
+        rule = 144;
         return 3;
       }
       if (true) {  // engine-nf4-prepacked-w128x192-128-s4
-        rule = 147;
+        rule = 145;
         return 3;
       }
     }
@@ -1568,86 +1547,86 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
     if (hopper_ready && M <= 16 && K <= 28672) {  // hopper-16-rows
-      rule = 148;
+      rule = 146;
       return 2;
     }
     if (hopper_ready) {  // hopper-rest
-      rule = 149;
+      rule = 147;
       return 3;
     }
   }
   // simt-first: all
   if ((arch & 0xfffu) != 0) {
     if (dtype == 2 /* f32 */) {  // simt-f32
-      rule = 150;
+      rule = 148;
       return 0;
     }
     if (M <= 3) {  // simt-three-rows
-      rule = 151;
+      rule = 149;
       return 0;
     }
   }
   // high-bandwidth-m4: sm86 sm89 sm120
   if ((arch & 0x20au) != 0) {
     if (M == 4 && num_sms >= 48) {  // simt-high-bandwidth-m4
-      rule = 152;
+      rule = 150;
       return 0;
     }
   }
   // undersubscribed: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 8 && mma_blocks * 3 <= num_sms * 2) {  // simt-two-thirds-wave
-      rule = 153;
+      rule = 151;
       return 0;
     }
   }
   // undersubscribed-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (M == 4 && mma_blocks <= num_sms) {  // simt-hbm-m4
-      rule = 154;
+      rule = 152;
       return 0;
     }
   }
   // wide-n-sm89: sm89
   if ((arch & 0x8u) != 0) {
     if (M <= 6 && mma_blocks >= num_sms && num_sms >= 60) {  // simt-wide-n-sm89
-      rule = 155;
+      rule = 153;
       return 0;
     }
   }
   // wide-n: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (M <= 6 && mma_blocks >= num_sms && num_sms >= 48) {  // simt-wide-n
-      rule = 156;
+      rule = 154;
       return 0;
     }
   }
   // tall-k: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (K > N && M <= 17 && mma_blocks * 3 < num_sms) {  // simt-tall-k
-      rule = 157;
+      rule = 155;
       return 0;
     }
   }
   // simt-last: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 16 && mma_blocks * 4 <= num_sms) {  // simt-quarter-wave
-      rule = 158;
+      rule = 156;
       return 0;
     }
     if (M <= 32 && mma_blocks * 8 <= num_sms) {  // simt-eighth-wave
-      rule = 159;
+      rule = 157;
       return 0;
     }
     if (K % 64 != 0) {  // simt-k-tail
-      rule = 160;
+      rule = 158;
       return 0;
     }
   }
   // default: all
   if ((arch & 0xfffu) != 0) {
     if (true) {  // mma
-      rule = 161;
+      rule = 159;
       return 1;
     }
   }
@@ -1658,19 +1637,19 @@ inline int64_t decide_simt_tile([[maybe_unused]] uint32_t arch, int16_t& rule, i
   // rows: all
   if ((arch & 0xfffu) != 0) {
     if (M <= 1) {  // simt-rows-1
-      rule = 162;
+      rule = 160;
       return 0;
     }
     if (M <= 2) {  // simt-rows-2
-      rule = 163;
+      rule = 161;
       return 1;
     }
     if (M <= 4) {  // simt-rows-4
-      rule = 164;
+      rule = 162;
       return 2;
     }
     if (true) {  // simt-rows-8
-      rule = 165;
+      rule = 163;
       return 3;
     }
   }
@@ -1694,47 +1673,47 @@ inline int64_t decide_tile_m([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // short: all
   if ((arch & 0xfffu) != 0) {
     if (M < 48 && !extra_row_busy) {  // m32-short
-      rule = 166;
+      rule = 164;
       return 0;
     }
     if (M <= 128 && !extra_row_adequate && blocks_32x64 >= num_sms * 2 && less_rows_by_32) {  // m32-less-padding
-      rule = 167;
+      rule = 165;
       return 0;
     }
   }
   // raise-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (prefer_64 && num_sms <= 72 && K >= N && !half_tail && blocks_128x128 * 2 >= num_sms) {  // m128-sm86
-      rule = 168;
+      rule = 166;
       return 2;
     }
   }
   // lower-sm120: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (prefer_64 && num_sms >= 150 && blocks_64x64 < num_sms) {  // m32-below-wave-150-sms
-      rule = 169;
+      rule = 167;
       return 0;
     }
   }
   // lower-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (prefer_64 && blocks_64x64 < num_sms / 2) {  // m32-below-half-wave-hbm
-      rule = 170;
+      rule = 168;
       return 0;
     }
   }
   // rest: all
   if ((arch & 0xfffu) != 0) {
     if (prefer_64 && wide && N * K < 4194304 && blocks_32x64 >= num_sms) {  // m32-small-wide
-      rule = 171;
+      rule = 169;
       return 0;
     }
     if (prefer_64) {  // m64
-      rule = 172;
+      rule = 170;
       return 1;
     }
     if (true) {  // m128
-      rule = 173;
+      rule = 171;
       return 2;
     }
   }
@@ -1759,115 +1738,115 @@ inline int64_t decide_tile([[maybe_unused]] uint32_t arch, int16_t& rule, int64_
   // mt32-hbm: sm80 sm90 sm100 sm103 sm107
   if ((arch & 0xf1u) != 0) {
     if (tile_m == 32 && blocks_32x256 * 4 >= num_sms * 3 && blocks_32x256 <= num_sms) {  // mt32-hbm-one-wide-wave
-      rule = 174;
+      rule = 172;
       return 12;
     }
     if (tile_m == 32) {  // mt32-hbm
-      rule = 175;
+      rule = 173;
       return 10;
     }
   }
   // mt32-over-wave-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (over_wave_32x64 && m32 >= 3 && two_waves_32x128) {  // mt32-over-wave-wide-sm86
-      rule = 176;
+      rule = 174;
       return 5;
     }
   }
   // mt32-over-wave: sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0cu) != 0) {
     if (over_wave_32x64 && m32 >= 3 && two_waves_32x128 && K * 3 <= N) {  // mt32-over-wave-three-times-wide
-      rule = 177;
+      rule = 175;
       return 5;
     }
   }
   // mt32-over-wave-rest: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (over_wave_32x64 && m32 >= 2) {  // mt32-over-wave
-      rule = 178;
+      rule = 176;
       return 4;
     }
     if (over_wave_32x64 && blocks_32x64 < num_sms + num_sms / 5) {  // mt32-just-over-wave
-      rule = 179;
+      rule = 177;
       return 4;
     }
   }
   // mt32-three-waves-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (tile_m == 32 && m32 == 1 && blocks_32x64 > num_sms * 3) {  // mt32-three-waves-sm86
-      rule = 180;
+      rule = 178;
       return 5;
     }
   }
   // mt32-64x32: sm86 sm87 sm89 sm110 unknown
   if ((arch & 0x90eu) != 0) {
     if (tile_m == 32 && blocks_64x32 <= num_sms) {  // mt32-as-64x32
-      rule = 181;
+      rule = 179;
       return 13;
     }
   }
   // mt32-64x32-sm120: sm120 sm121
   if ((arch & 0x600u) != 0) {
     if (tile_m == 32 && num_sms < 150 && blocks_64x32 <= num_sms) {  // mt32-as-64x32-below-150-sms
-      rule = 182;
+      rule = 180;
       return 13;
     }
   }
   // mt32-rest: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (tile_m == 32 && blocks_32x128 * 3 >= num_sms * 2) {  // mt32-two-thirds-wave
-      rule = 183;
+      rule = 181;
       return 11;
     }
     if (tile_m == 32) {  // mt32
-      rule = 184;
+      rule = 182;
       return 10;
     }
     if (tile_m == 64 && K * 2 < N && num_sms >= 60 && quarter_to_three_quarters) {  // mt64-quarter-to-three-quarter-wave
-      rule = 185;
+      rule = 183;
       return 10;
     }
   }
   // mt64-sm90: sm90
   if ((arch & 0x10u) != 0) {
     if (tile_m == 64) {  // mt64-sm90
-      rule = 186;
+      rule = 184;
       return 6;
     }
   }
   // mt64-below-wave-tall: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (tile_m == 64 && blocks_64x128 < num_sms && K >= N) {  // mt64-below-wave-tall
-      rule = 187;
+      rule = 185;
       return 14;
     }
   }
   // mt64-rest: sm80 sm86 sm87 sm89 sm100 sm103 sm107 sm110 sm120 sm121 unknown
   if ((arch & 0xfefu) != 0) {
     if (tile_m == 64 && blocks_64x128 < num_sms) {  // mt64-below-wave
-      rule = 188;
+      rule = 186;
       return 6;
     }
     if (tile_m == 64) {  // mt64
-      rule = 189;
+      rule = 187;
       return 7;
     }
   }
   // mt128-sm86: sm86
   if ((arch & 0x2u) != 0) {
     if (num_sms <= 72 && blocks_128x128 >= num_sms / 2) {  // mt128-half-wave-up-to-72-sms
-      rule = 190;
+      rule = 188;
       return 9;
     }
   }
   // mt128: all
   if ((arch & 0xfffu) != 0) {
     if (blocks_128x128 >= num_sms) {  // mt128-one-wave
-      rule = 191;
+      rule = 189;
       return 9;
     }
     if (true) {  // mt128-below-wave
-      rule = 192;
+      rule = 190;
       return 8;
     }
   }
@@ -1879,40 +1858,40 @@ inline int64_t decide_repair([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // blackwell-datacenter: sm100 sm103 sm107
   if ((arch & 0xe0u) != 0) {
     if (odd_k) {  // odd-k-sm100
-      rule = 193;
+      rule = 191;
       return 8;
     }
   }
   // hbm: sm80 sm90
   if ((arch & 0x11u) != 0) {
     if (odd_k) {  // odd-k-hbm
-      rule = 194;
+      rule = 192;
       return 6;
     }
   }
   // non-hbm: sm86 sm87 sm89 sm110 sm120 sm121 unknown
   if ((arch & 0xf0eu) != 0) {
     if (odd_k && tile_nt == 32) {  // odd-k-64x32
-      rule = 195;
+      rule = 193;
       return 6;
     }
     if (odd_k && tile_mt == 32 && tile_nt == 64) {  // odd-k-32x64
-      rule = 196;
+      rule = 194;
       return 4;
     }
     if (odd_k && tile_mt == 32) {  // odd-k-32x128
-      rule = 197;
+      rule = 195;
       return 5;
     }
     if (odd_k) {  // odd-k-64x64
-      rule = 198;
+      rule = 196;
       return 6;
     }
   }
   // unchanged: all
   if ((arch & 0xfffu) != 0) {
     if (true) {  // unchanged
-      rule = 199;
+      rule = 197;
       return tile;
     }
   }
@@ -1926,197 +1905,195 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
   if ((arch & 0x10u) != 0) {
     if (measured_sizes && layout == 0 /* packed */) {
       const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
-      const int64_t cost_nf4_d8_k3_c1 = 2923000 + 4017 * cost_tiles_8x16 + 10930 * cost_input + 2112 * cost_output;
-      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_nf4_d8_k3_c1 = 1890000 + 1603 * cost_tiles_8x16 + 47 * cost_tiles_8x16 * cost_steps + 10390 * cost_rounds_8x16_132 * cost_steps + 11360 * cost_input + 254 * cost_output;
       const int64_t cost_rounds_8x16_66 = cost_last_8x16 / 66;
-      const int64_t cost_steps = ((K + 63) / 64);
-      const int64_t cost_nf4_d8_k3_c2 = 3471000 + 4158 * cost_tiles_8x16 + 103300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output;
-      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
-      const int64_t cost_nf4_d8_k4_c1 = 3168000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output;
-      const int64_t cost_nf4_d8_k4_c2 = 3468000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output;
-      const int64_t cost_nf4_d8_k8_c1 = 4439000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29210 * cost_input + 3102 * cost_output;
-      const int64_t cost_nf4_d8_k8_c2 = 5839000 + 4157 * cost_tiles_8x16 + 545600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output;
+      const int64_t cost_nf4_d8_k3_c2 = 2312000 + 1097 * cost_tiles_8x16 + 450300 * cost_rounds_8x16_66 + 1666 * cost_rounds_8x16_66 * cost_steps + 4321 * cost_input + 1675 * cost_output;
       const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
-      const int64_t cost_nf4_d8_k14_c2 = 4839000 + 5158 * cost_steps + 19760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11980 * cost_input + 20600 * cost_output + 1 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_d8_k4_c1 = 2167000 + 21 * cost_tiles_8x16 * cost_steps + 457600 * cost_rounds_8x16_132 + 3720 * cost_rounds_8x16_132 * cost_steps + 14500 * cost_input + 4139 * cost_output + 3 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_nf4_d8_k4_c2 = 2334000 + 2382 * cost_tiles_8x16 + 404200 * cost_rounds_8x16_66 + 2681 * cost_rounds_8x16_66 * cost_steps + 1787 * cost_input + 4292 * cost_output;
+      const int64_t cost_nf4_d8_k8_c1 = 3029000 + 8068 * cost_tiles_8x16 + 55990 * cost_rounds_8x16_132 + 947 * cost_rounds_8x16_132 * cost_steps + 10680 * cost_input + 5868 * cost_output;
+      const int64_t cost_nf4_d8_k8_c2 = 3657000 + 13540 * cost_tiles_8x16 + 3432 * cost_rounds_8x16_66 * cost_steps + 11430 * cost_input;
+      const int64_t cost_nf4_d8_k14_c2 = 4467000 + 5882 * cost_steps + 1520000 * cost_rounds_8x16_66 + 2710 * cost_rounds_8x16_66 * cost_steps + 13450 * cost_input + 4551 * cost_output;
       const int64_t cost_rounds_8x16_33 = cost_last_8x16 / 33;
-      const int64_t cost_nf4_d8_k14_c4 = 6977000 + 44200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50740 * cost_output;
+      const int64_t cost_nf4_d8_k14_c4 = 4856000 + 47640 * cost_tiles_8x16 + 1169 * cost_rounds_8x16_33 * cost_steps + 12420 * cost_input + 19660 * cost_output;
       const int64_t cost_tiles_16x16 = ((M + 15) / 16) * ((N + 15) / 16);
-      const int64_t cost_nf4_d16_k2_c2 = 3312000 + 7192 * cost_tiles_16x16 + 504 * cost_output;
       const int64_t cost_last_16x16 = cost_tiles_16x16 + -1;
-      const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
-      const int64_t cost_nf4_d16_k3_c1 = 3483000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185800 * cost_rounds_16x16_132 + 26550 * cost_input + 1430 * cost_output;
       const int64_t cost_rounds_16x16_66 = cost_last_16x16 / 66;
-      const int64_t cost_nf4_d16_k3_c2 = 3623000 + 8275 * cost_tiles_16x16 + 20710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output;
-      const int64_t cost_nf4_d16_k4_c2 = 4810000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output;
-      const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
-      const int64_t cost_nf4_d16_k7_c4 = 6476000 + 27210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output;
-      const int64_t cost_rounds_16x16_16 = cost_last_16x16 / 16;
-      const int64_t cost_nf4_d16_k7_c8 = 6751000 + 49180 * cost_tiles_16x16 + 116100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47670 * cost_output;
-      const int64_t cost_nf4_d16_k8_c1 = 4196000 + 21030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27380 * cost_input + 2061 * cost_output;
+      const int64_t cost_nf4_d16_k2_c2 = 2241000 + 478100 * cost_rounds_16x16_66 + 1154 * cost_rounds_16x16_66 * cost_steps + 4534 * cost_input;
+      const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
+      const int64_t cost_nf4_d16_k3_c1 = 2318000 + 2336 * cost_steps + 28380 * cost_rounds_16x16_132 * cost_steps + 14480 * cost_input + 366 * cost_output;
+      const int64_t cost_nf4_d16_k3_c2 = 2358000 + 2498 * cost_steps + 653900 * cost_rounds_16x16_66 + 856 * cost_rounds_16x16_66 * cost_steps + 7525 * cost_input + 325 * cost_output;
       const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
-      const int64_t cost_nf4_d16_k8_c2 = 6466000 + 583 * cost_steps + 14530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12710 * cost_output + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_d16_k4_c2 = 3908000 + 8571 * cost_steps + 6177 * cost_tiles_16x16 + 337000 * cost_rounds_16x16_66 + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
+      const int64_t cost_nf4_d16_k7_c4 = 7280000 + 1125000 * cost_rounds_16x16_33 + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_rounds_16x16_16 = cost_last_16x16 / 16;
+      const int64_t cost_nf4_d16_k7_c8 = 6744000 + 64170 * cost_tiles_16x16 + 364 * cost_rounds_16x16_16 * cost_steps + 14080 * cost_output;
+      const int64_t cost_nf4_d16_k8_c1 = 5201000 + 2808 * cost_tiles_16x16 + 858400 * cost_rounds_16x16_132 + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_d16_k8_c2 = 5651000 + 2215 * cost_steps + 8044 * cost_tiles_16x16 + 12 * cost_tiles_16x16 * cost_steps + 573700 * cost_rounds_16x16_66 + 2 * cost_outside_16x16 * cost_steps;
       if (M <= 8 && K <= 1536 && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k3-c1
-        rule = 200;
+        rule = 198;
         return 15;
       }
       if (M <= 8 && K <= 3072 && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k3-c2
-        rule = 201;
+        rule = 199;
         return 16;
       }
       if (M <= 8 && K <= 2048 && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k4-c1
-        rule = 202;
+        rule = 200;
         return 17;
       }
       if (M <= 8 && K <= 4096 && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k4-c2
-        rule = 203;
+        rule = 201;
         return 18;
       }
       if (M <= 8 && K <= 4096 && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k8-c1
-        rule = 204;
+        rule = 202;
         return 19;
       }
       if (M <= 8 && K <= 8192 && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k8_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k8-c2
-        rule = 205;
+        rule = 203;
         return 20;
       }
       if (M <= 8 && K <= 14336 && (cost_nf4_d8_k14_c2 <= cost_nf4_d8_k14_c4 || M > 8) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k14-c2
-        rule = 206;
+        rule = 204;
         return 21;
       }
       if (M <= 8 && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d8_k14_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d8-k14-c4
-        rule = 207;
+        rule = 205;
         return 22;
       }
       if (M <= 16 && K <= 2048 && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k2_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k2-c2
-        rule = 208;
+        rule = 206;
         return 23;
       }
       if (M <= 16 && K <= 1536 && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k3-c1
-        rule = 209;
+        rule = 207;
         return 24;
       }
       if (M <= 16 && K <= 3072 && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k3_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k3-c2
-        rule = 210;
+        rule = 208;
         return 25;
       }
       if (M <= 16 && K <= 4096 && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k4_c2 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k4-c2
-        rule = 211;
+        rule = 209;
         return 26;
       }
       if (M <= 16 && K <= 14336 && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k7_c8 || M > 16) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c4 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k7-c4
-        rule = 212;
+        rule = 210;
         return 27;
       }
       if (M <= 16 && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_d16_k7_c8 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k7-c8
-        rule = 213;
+        rule = 211;
         return 28;
       }
       if (M <= 16 && K <= 4096 && (cost_nf4_d16_k8_c1 <= cost_nf4_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-d16-k8-c1
-        rule = 214;
+        rule = 212;
         return 29;
       }
       if (M <= 16 && K <= 8192) {  // decode-nf4-d16-k8-c2
-        rule = 215;
+        rule = 213;
         return 30;
       }
     }
     if (measured_sizes) {
       const int64_t cost_tiles_8x16 = ((M + 7) / 8) * ((N + 15) / 16);
+      const int64_t cost_steps = ((K + 63) / 64);
+      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
+      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
-      const int64_t cost_last_8x16 = cost_tiles_8x16 + -1;
       const int64_t cost_rounds_8x16_66 = cost_last_8x16 / 66;
-      const int64_t cost_steps = ((K + 63) / 64);
-      const int64_t cost_rounds_8x16_132 = cost_last_8x16 / 132;
-      const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
       const int64_t cost_rounds_8x16_33 = cost_last_8x16 / 33;
       const int64_t cost_tiles_16x16 = ((M + 15) / 16) * ((N + 15) / 16);
       const int64_t cost_last_16x16 = cost_tiles_16x16 + -1;
-      const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
       const int64_t cost_rounds_16x16_66 = cost_last_16x16 / 66;
-      const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
-      const int64_t cost_rounds_16x16_16 = cost_last_16x16 / 16;
+      const int64_t cost_rounds_16x16_132 = cost_last_16x16 / 132;
       const int64_t cost_outside_16x16 = M * 15 % 16 * ((N + 15) / 16);
-      const int64_t cost_nf4_prepacked_d8_k3_c1 = 2923000 + 4017 * cost_tiles_8x16 + 10930 * cost_input + 2112 * cost_output;
-      const int64_t cost_nf4_prepacked_d8_k3_c2 = 3471000 + 4158 * cost_tiles_8x16 + 103300 * cost_rounds_8x16_66 + 3465 * cost_rounds_8x16_66 * cost_steps + 855 * cost_output;
-      const int64_t cost_nf4_prepacked_d8_k4_c1 = 3168000 + 3167 * cost_steps + 4411 * cost_tiles_8x16 + 8780 * cost_rounds_8x16_132 + 8212 * cost_input + 1992 * cost_output;
-      const int64_t cost_nf4_prepacked_d8_k4_c2 = 3468000 + 2965 * cost_steps + 6917 * cost_tiles_8x16 + 2 * cost_tiles_8x16 * cost_steps + 3611 * cost_rounds_8x16_66 * cost_steps + 7968 * cost_input + 809 * cost_output;
-      const int64_t cost_nf4_prepacked_d8_k8_c1 = 4439000 + 2368 * cost_steps + 3095 * cost_tiles_8x16 + 528600 * cost_rounds_8x16_132 + 3241 * cost_rounds_8x16_132 * cost_steps + 29210 * cost_input + 3102 * cost_output;
-      const int64_t cost_nf4_prepacked_d8_k8_c2 = 5839000 + 4157 * cost_tiles_8x16 + 545600 * cost_rounds_8x16_66 + 1819 * cost_rounds_8x16_66 * cost_steps + 8337 * cost_input + 9762 * cost_output;
-      const int64_t cost_nf4_prepacked_d8_k14_c2 = 4839000 + 5158 * cost_steps + 19760 * cost_tiles_8x16 + 49 * cost_tiles_8x16 * cost_steps + 11980 * cost_input + 20600 * cost_output + 1 * cost_outside_8x16 * cost_steps;
-      const int64_t cost_nf4_prepacked_d8_k14_c4 = 6977000 + 44200 * cost_tiles_8x16 + 1247 * cost_rounds_8x16_33 * cost_steps + 50740 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k2_c2 = 3312000 + 7192 * cost_tiles_16x16 + 504 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k3_c1 = 3483000 + 5585 * cost_steps + 132 * cost_tiles_16x16 * cost_steps + 185800 * cost_rounds_16x16_132 + 26550 * cost_input + 1430 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k3_c2 = 3623000 + 8275 * cost_tiles_16x16 + 20710 * cost_rounds_16x16_66 + 1570 * cost_rounds_16x16_66 * cost_steps + 1562 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k4_c2 = 4810000 + 4610 * cost_steps + 8496 * cost_tiles_16x16 + 31 * cost_tiles_16x16 * cost_steps + 3364 * cost_input + 3495 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k7_c4 = 6476000 + 27210 * cost_tiles_16x16 + 1540 * cost_rounds_16x16_33 * cost_steps + 4902 * cost_input + 9875 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k7_c8 = 6751000 + 49180 * cost_tiles_16x16 + 116100 * cost_rounds_16x16_16 + 422 * cost_rounds_16x16_16 * cost_steps + 1292 * cost_input + 47670 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k8_c1 = 4196000 + 21030 * cost_steps + 8444 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 27380 * cost_input + 2061 * cost_output;
-      const int64_t cost_nf4_prepacked_d16_k8_c2 = 6466000 + 583 * cost_steps + 14530 * cost_tiles_16x16 + 21 * cost_tiles_16x16 * cost_steps + 6678 * cost_input + 12710 * cost_output + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_rounds_16x16_33 = cost_last_16x16 / 33;
+      const int64_t cost_nf4_prepacked_d8_k3_c1 = 2243000 + 553 * cost_tiles_8x16 + 154 * cost_tiles_8x16 * cost_steps + 36370 * cost_input + 2279 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k3_c2 = 2491000 + 6178 * cost_tiles_8x16 + 43 * cost_tiles_8x16 * cost_steps + 669 * cost_rounds_8x16_66 * cost_steps + 9502 * cost_input + 6256 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k4_c1 = 1946000 + 26800 * cost_steps + 4106 * cost_tiles_8x16 + 56330 * cost_rounds_8x16_132 + 25440 * cost_input + 4060 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k4_c2 = 2499000 + 8071 * cost_tiles_8x16 + 42 * cost_tiles_8x16 * cost_steps + 10200 * cost_input + 7379 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k8_c1 = 2954000 + 6864 * cost_tiles_8x16 + 298000 * cost_rounds_8x16_132 + 1044 * cost_rounds_8x16_132 * cost_steps + 43340 * cost_input + 3761 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k8_c2 = 3500000 + 14920 * cost_tiles_8x16 + 2080 * cost_rounds_8x16_66 * cost_steps + 25660 * cost_input + 1452 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k14_c2 = 4295000 + 3320 * cost_steps + 7108 * cost_tiles_8x16 + 54 * cost_tiles_8x16 * cost_steps + 880200 * cost_rounds_8x16_66 + 22880 * cost_input + 19390 * cost_output;
+      const int64_t cost_nf4_prepacked_d8_k14_c4 = 6202000 + 43430 * cost_tiles_8x16 + 1472 * cost_rounds_8x16_33 * cost_steps + 63210 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k2_c2 = 2487000 + 6598 * cost_tiles_16x16 + 5808 * cost_input + 6172 * cost_output + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_prepacked_d16_k3_c1 = 2526000 + 23510 * cost_steps + 55 * cost_tiles_16x16 * cost_steps + 19030 * cost_rounds_16x16_132 * cost_steps + 41770 * cost_input + 1896 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k3_c2 = 3008000 + 4764 * cost_tiles_16x16 + 209400 * cost_rounds_16x16_66 + 1883 * cost_rounds_16x16_66 * cost_steps + 13590 * cost_input + 4190 * cost_output + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_prepacked_d16_k4_c2 = 3883000 + 4397 * cost_steps + 10080 * cost_tiles_16x16 + 109700 * cost_rounds_16x16_66 + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_prepacked_d16_k7_c4 = 7024000 + 4429 * cost_steps + 1109000 * cost_rounds_16x16_33 + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_prepacked_d16_k7_c8 = 6858000 + 1687 * cost_steps + 63220 * cost_tiles_16x16 + 16 * cost_tiles_16x16 * cost_steps + 25900 * cost_output;
+      const int64_t cost_nf4_prepacked_d16_k8_c1 = 4451000 + 9650 * cost_steps + 6905 * cost_tiles_16x16 + 370700 * cost_rounds_16x16_132 + 1 * cost_outside_16x16 * cost_steps;
+      const int64_t cost_nf4_prepacked_d16_k8_c2 = 5409000 + 650 * cost_steps + 17510 * cost_tiles_16x16 + 8 * cost_tiles_16x16 * cost_steps + 25940 * cost_rounds_16x16_66 + 1 * cost_outside_16x16 * cost_steps;
       if (M <= 8 && K <= 1536 && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k3_c2 || M > 8 || K > 3072) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k3-c1
-        rule = 216;
+        rule = 214;
         return 15;
       }
       if (M <= 8 && K <= 3072 && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c1 || M > 8 || K > 2048) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k3-c2
-        rule = 217;
+        rule = 215;
         return 16;
       }
       if (M <= 8 && K <= 2048 && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k4_c2 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k4-c1
-        rule = 218;
+        rule = 216;
         return 17;
       }
       if (M <= 8 && K <= 4096 && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c1 || M > 8 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k4-c2
-        rule = 219;
+        rule = 217;
         return 18;
       }
       if (M <= 8 && K <= 4096 && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k8_c2 || M > 8 || K > 8192) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k8-c1
-        rule = 220;
+        rule = 218;
         return 19;
       }
       if (M <= 8 && K <= 8192 && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c2 || M > 8 || K > 14336) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k8_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k8-c2
-        rule = 221;
+        rule = 219;
         return 20;
       }
       if (M <= 8 && K <= 14336 && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d8_k14_c4 || M > 8) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k14-c2
-        rule = 222;
+        rule = 220;
         return 21;
       }
       if (M <= 8 && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k2_c2 || M > 16 || K > 2048) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d8_k14_c4 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d8-k14-c4
-        rule = 223;
+        rule = 221;
         return 22;
       }
       if (M <= 16 && K <= 2048 && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c1 || M > 16 || K > 1536) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k2_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k2-c2
-        rule = 224;
+        rule = 222;
         return 23;
       }
       if (M <= 16 && K <= 1536 && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k3_c2 || M > 16 || K > 3072) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k3-c1
-        rule = 225;
+        rule = 223;
         return 24;
       }
       if (M <= 16 && K <= 3072 && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k4_c2 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k3_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k3-c2
-        rule = 226;
+        rule = 224;
         return 25;
       }
       if (M <= 16 && K <= 4096 && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c4 || M > 16 || K > 14336) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k4_c2 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k4-c2
-        rule = 227;
+        rule = 225;
         return 26;
       }
       if (M <= 16 && K <= 14336 && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k7_c8 || M > 16) && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k7_c4 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k7-c4
-        rule = 228;
+        rule = 226;
         return 27;
       }
       if (M <= 16 && (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c1 || M > 16 || K > 4096) && (cost_nf4_prepacked_d16_k7_c8 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k7-c8
-        rule = 229;
+        rule = 227;
         return 28;
       }
       if (M <= 16 && K <= 4096 && (cost_nf4_prepacked_d16_k8_c1 <= cost_nf4_prepacked_d16_k8_c2 || M > 16 || K > 8192)) {  // decode-nf4-prepacked-d16-k8-c1
-        rule = 230;
+        rule = 228;
         return 29;
       }
       if (M <= 16 && K <= 8192) {  // decode-nf4-prepacked-d16-k8-c2
-        rule = 231;
+        rule = 229;
         return 30;
       }
     }
@@ -2124,67 +2101,67 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
   // decode: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 8 && K <= 1536) {  // decode-8-k1536
-      rule = 232;
+      rule = 230;
       return 15;
     }
     if (M <= 8 && K <= 2048) {  // decode-8-k2048
-      rule = 233;
+      rule = 231;
       return 17;
     }
     if (M <= 8 && K <= 3072) {  // decode-8-k3072
-      rule = 234;
+      rule = 232;
       return 16;
     }
     if (M <= 8 && K <= 4096 && blocks_64 >= num_sms) {  // decode-8-k4096-one-wave
-      rule = 235;
+      rule = 233;
       return 19;
     }
     if (M <= 8 && K <= 4096) {  // decode-8-k4096
-      rule = 236;
+      rule = 234;
       return 18;
     }
     if (M <= 8 && K <= 8192) {  // decode-8-k8192
-      rule = 237;
+      rule = 235;
       return 20;
     }
     if (M <= 8 && K <= 14336) {  // decode-8-k14336
-      rule = 238;
+      rule = 236;
       return 21;
     }
     if (M <= 8) {  // decode-8-long-k
-      rule = 239;
+      rule = 237;
       return 22;
     }
     if (M <= 16 && K <= 1536) {  // decode-16-k1536
-      rule = 240;
+      rule = 238;
       return 24;
     }
     if (M <= 16 && K <= 2048) {  // decode-16-k2048
-      rule = 241;
+      rule = 239;
       return 23;
     }
     if (M <= 16 && K <= 3072) {  // decode-16-k3072
-      rule = 242;
+      rule = 240;
       return 25;
     }
     if (M <= 16 && K <= 4096 && blocks_64 >= num_sms) {  // decode-16-k4096-one-wave
-      rule = 243;
+      rule = 241;
       return 29;
     }
     if (M <= 16 && K <= 4096) {  // decode-16-k4096
-      rule = 244;
+      rule = 242;
       return 26;
     }
     if (M <= 16 && K <= 8192) {  // decode-16-k8192
-      rule = 245;
+      rule = 243;
       return 30;
     }
     if (M <= 16 && K <= 14336) {  // decode-16-k14336
-      rule = 246;
+      rule = 244;
       return 27;
     }
     if (true) {  // decode-16-long-k
-      rule = 247;
+      rule = 245;
       return 28;
     }
   }
@@ -2209,190 +2186,175 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_last_176x128 = cost_tiles_176x128 + -1;
       const int64_t cost_rounds_176x128_132 = cost_last_176x128 / 132;
       const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
-      const int64_t cost_nf4_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output;
+      const int64_t cost_outside_176x128 = M * 175 % 176 * ((N + 127) / 128);
+      const int64_t cost_nf4_w176x128_64 = 3322000 + 390700 * cost_steps + 219 * cost_tiles_176x128 * cost_steps + 436200 * cost_rounds_176x128_132 * cost_steps + 33 * cost_weight + 199 * cost_input + 641 * cost_output + 4 * cost_outside_176x128 * cost_steps;
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-      const int64_t cost_late_192x128_132_66 = cost_last_192x128 + 66;
-      const int64_t cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 / 132;
-      const int64_t cost_input = M * K / 1024;
-      const int64_t cost_nf4_w192x128_64_s2 = 6553000 + 182000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2136000 * cost_rounds_192x128_132 + 230800 * cost_rounds_192x128_132 * cost_steps + 151900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input;
+      const int64_t cost_shares_192x128_66 = cost_last_192x128 / 66;
+      const int64_t cost_nf4_w192x128_64_s2 = 5362000 + 176800 * cost_steps + 1012 * cost_tiles_192x128 * cost_steps + 2025000 * cost_rounds_192x128_132 + 57640 * cost_rounds_192x128_132 * cost_steps + 149200 * cost_shares_192x128_66 * cost_steps + 43 * cost_weight + 208 * cost_input + 13 * cost_output;
       const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
       const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
       const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
       const int64_t cost_late_256x128_132_66 = cost_last_256x128 + 66;
       const int64_t cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 / 132;
-      const int64_t cost_nf4_w256x128_64_s2 = 7554000 + 271800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2471000 * cost_rounds_256x128_132 + 337900 * cost_rounds_256x128_132 * cost_steps + 223500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input;
+      const int64_t cost_nf4_w256x128_64_s2 = 5985000 + 264800 * cost_steps + 786 * cost_tiles_256x128 * cost_steps + 2367000 * cost_rounds_256x128_132 + 322000 * cost_rounds_256x128_132 * cost_steps + 221500 * cost_late_256x128_132_66_wholes * cost_steps + 46 * cost_weight + 302 * cost_input;
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
       const int64_t cost_rounds_32x64_244 = cost_last_32x64 / 244;
       const int64_t cost_late_32x64_244_61 = cost_last_32x64 + 183;
       const int64_t cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 / 244;
-      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-      const int64_t cost_nf4_w32x64_128_s4 = 3647000 + 29160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464900 * cost_rounds_32x64_244 + 23550 * cost_rounds_32x64_244 * cost_steps + 70830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_nf4_w32x64_128_s4 = 2913000 + 35630 * cost_steps + 3075 * cost_tiles_32x64 + 472 * cost_tiles_32x64 * cost_steps + 37250 * cost_rounds_32x64_244 * cost_steps + 80340 * cost_late_32x64_244_61_wholes * cost_steps + 35 * cost_weight + 14 * cost_input + 12 * cost_output;
       const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
       const int64_t cost_last_32x128 = cost_tiles_32x128 + -1;
       const int64_t cost_rounds_32x128_132 = cost_last_32x128 / 132;
-      const int64_t cost_nf4_w32x128_128 = 2400000 + 202300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight;
       const int64_t cost_late_32x128_132_66 = cost_last_32x128 + 66;
       const int64_t cost_late_32x128_132_66_wholes = cost_late_32x128_132_66 / 132;
-      const int64_t cost_nf4_w32x128_128_s2 = 3460000 + 85670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525100 * cost_rounds_32x128_132 + 93070 * cost_rounds_32x128_132 * cost_steps + 59920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output;
+      const int64_t cost_nf4_w32x128_128_s2 = 2791000 + 84510 * cost_steps + 2595 * cost_tiles_32x128 + 505 * cost_tiles_32x128 * cost_steps + 707500 * cost_rounds_32x128_132 + 91840 * cost_rounds_32x128_132 * cost_steps + 57950 * cost_late_32x128_132_66_wholes * cost_steps + 25 * cost_weight + 238 * cost_input + 288 * cost_output;
       const int64_t cost_rounds_32x128_117 = cost_last_32x128 / 117;
       const int64_t cost_late_32x128_117_39 = cost_last_32x128 + 78;
       const int64_t cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 / 117;
-      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
-      const int64_t cost_nf4_w32x128_128_s3 = 3427000 + 59260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710600 * cost_rounds_32x128_117 + 57020 * cost_rounds_32x128_117 * cost_steps + 69640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps;
+      const int64_t cost_shares_32x128_39 = cost_last_32x128 / 39;
+      const int64_t cost_nf4_w32x128_128_s3 = 2986000 + 53480 * cost_steps + 6526 * cost_tiles_32x128 + 701 * cost_tiles_32x128 * cost_steps + 395300 * cost_rounds_32x128_117 + 47760 * cost_rounds_32x128_117 * cost_steps + 63250 * cost_late_32x128_117_39_wholes * cost_steps + 2357 * cost_shares_32x128_39 * cost_steps + 28 * cost_weight + 513 * cost_output;
       const int64_t cost_tiles_32x256 = ((M + 31) / 32) * ((N + 255) / 256);
       const int64_t cost_last_32x256 = cost_tiles_32x256 + -1;
       const int64_t cost_rounds_32x256_132 = cost_last_32x256 / 132;
       const int64_t cost_late_32x256_132_66 = cost_last_32x256 + 66;
       const int64_t cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 / 132;
-      const int64_t cost_nf4_w32x256_128_s2 = 4156000 + 149300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753000 * cost_rounds_32x256_132 + 147700 * cost_rounds_32x256_132 * cost_steps + 108100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output;
+      const int64_t cost_nf4_w32x256_128_s2 = 3250000 + 159900 * cost_steps + 8727 * cost_tiles_32x256 + 570 * cost_tiles_32x256 * cost_steps + 274400 * cost_rounds_32x256_132 + 155900 * cost_rounds_32x256_132 * cost_steps + 115600 * cost_late_32x256_132_66_wholes * cost_steps + 45 * cost_weight + 689 * cost_input + 646 * cost_output;
       const int64_t cost_rounds_32x256_110 = cost_last_32x256 / 110;
       const int64_t cost_late_32x256_110_22 = cost_last_32x256 + 88;
       const int64_t cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 / 110;
-      const int64_t cost_nf4_w32x256_128_s5 = 4731000 + 60390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816200 * cost_rounds_32x256_110 + 71360 * cost_rounds_32x256_110 * cost_steps + 187100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output;
+      const int64_t cost_nf4_w32x256_128_s5 = 4180000 + 54840 * cost_steps + 1048 * cost_tiles_32x256 * cost_steps + 1212000 * cost_rounds_32x256_110 + 28450 * cost_rounds_32x256_110 * cost_steps + 178800 * cost_late_32x256_110_22_wholes * cost_steps + 68 * cost_weight + 722 * cost_input + 414 * cost_output;
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
       const int64_t cost_rounds_64x64_252 = cost_last_64x64 / 252;
       const int64_t cost_late_64x64_252_63 = cost_last_64x64 + 189;
       const int64_t cost_late_64x64_252_63_wholes = cost_late_64x64_252_63 / 252;
       const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
-      const int64_t cost_nf4_w64x64_128_s4 = 3817000 + 43990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84460 * cost_rounds_64x64_252 * cost_steps + 107100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_nf4_w64x64_128_s4 = 3362000 + 42820 * cost_steps + 1530 * cost_tiles_64x64 + 588 * cost_tiles_64x64 * cost_steps + 1238000 * cost_rounds_64x64_252 + 39150 * cost_rounds_64x64_252 * cost_steps + 109100 * cost_late_64x64_252_63_wholes * cost_steps + 25 * cost_weight + 682 * cost_input + 8 * cost_outside_64x64 * cost_steps;
       const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
       const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
       const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
       const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
       const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
-      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
-      const int64_t cost_nf4_w64x128_128_s2 = 3933000 + 112500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1017000 * cost_rounds_64x128_132 + 113700 * cost_rounds_64x128_132 * cost_steps + 86700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_nf4_w64x128_128_s2 = 3200000 + 117200 * cost_steps + 574 * cost_tiles_64x128 * cost_steps + 1600000 * cost_rounds_64x128_132 + 103400 * cost_rounds_64x128_132 * cost_steps + 89360 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 117 * cost_input + 159 * cost_output;
       const int64_t cost_rounds_64x128_117 = cost_last_64x128 / 117;
       const int64_t cost_late_64x128_117_39 = cost_last_64x128 + 78;
       const int64_t cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 / 117;
-      const int64_t cost_nf4_w64x128_128_s3 = 4170000 + 75320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1359000 * cost_rounds_64x128_117 + 81570 * cost_rounds_64x128_117 * cost_steps + 104500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_nf4_w64x128_128_s3 = 3529000 + 77040 * cost_steps + 631 * cost_tiles_64x128 * cost_steps + 1709000 * cost_rounds_64x128_117 + 75330 * cost_rounds_64x128_117 * cost_steps + 117600 * cost_late_64x128_117_39_wholes * cost_steps + 21 * cost_weight;
       const int64_t cost_tiles_64x192 = ((M + 63) / 64) * ((N + 191) / 192);
       const int64_t cost_last_64x192 = cost_tiles_64x192 + -1;
       const int64_t cost_rounds_64x192_132 = cost_last_64x192 / 132;
       const int64_t cost_late_64x192_132_66 = cost_last_64x192 + 66;
       const int64_t cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 / 132;
-      const int64_t cost_outside_64x192 = M * 63 % 64 * ((N + 191) / 192);
-      const int64_t cost_nf4_w64x192_128_s2 = 4445000 + 146300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1092000 * cost_rounds_64x192_132 + 156600 * cost_rounds_64x192_132 * cost_steps + 116500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps;
+      const int64_t cost_nf4_w64x192_128_s2 = 3684000 + 153600 * cost_steps + 5541 * cost_tiles_64x192 + 709 * cost_tiles_64x192 * cost_steps + 463000 * cost_rounds_64x192_132 + 162200 * cost_rounds_64x192_132 * cost_steps + 111500 * cost_late_64x192_132_66_wholes * cost_steps + 21 * cost_weight + 124 * cost_input + 265 * cost_output;
       const int64_t cost_rounds_64x192_120 = cost_last_64x192 / 120;
       const int64_t cost_late_64x192_120_30 = cost_last_64x192 + 90;
       const int64_t cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 / 120;
-      const int64_t cost_nf4_w64x192_128_s4 = 4728000 + 73950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1724000 * cost_rounds_64x192_120 + 77960 * cost_rounds_64x192_120 * cost_steps + 166500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input;
-      const int64_t cost_tiles_64x256 = ((M + 63) / 64) * ((N + 255) / 256);
-      const int64_t cost_last_64x256 = cost_tiles_64x256 + -1;
-      const int64_t cost_rounds_64x256_132 = cost_last_64x256 / 132;
-      const int64_t cost_nf4_w64x256_128 = 2757000 + 438600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output;
+      const int64_t cost_nf4_w64x192_128_s4 = 4341000 + 69850 * cost_steps + 531 * cost_tiles_64x192 + 1078 * cost_tiles_64x192 * cost_steps + 1086000 * cost_rounds_64x192_120 + 71890 * cost_rounds_64x192_120 * cost_steps + 147200 * cost_late_64x192_120_30_wholes * cost_steps + 31 * cost_weight + 197 * cost_input + 590 * cost_output;
       const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
       const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
       const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
-      const int64_t cost_nf4_w128x128_128 = 2873000 + 327000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output;
-      const int64_t cost_shares_128x128_66 = cost_last_128x128 / 66;
-      const int64_t cost_nf4_w128x128_128_s2 = 4908000 + 147500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1587000 * cost_rounds_128x128_132 + 34490 * cost_rounds_128x128_132 * cost_steps + 129900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output;
+      const int64_t cost_nf4_w128x128_128 = 2571000 + 325400 * cost_steps + 4292 * cost_tiles_128x128 + 114 * cost_tiles_128x128 * cost_steps + 359900 * cost_rounds_128x128_132 * cost_steps + 56 * cost_weight + 344 * cost_input + 339 * cost_output;
+      const int64_t cost_late_128x128_132_66 = cost_last_128x128 + 66;
+      const int64_t cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 / 132;
+      const int64_t cost_nf4_w128x128_128_s2 = 4568000 + 135700 * cost_steps + 718 * cost_tiles_128x128 * cost_steps + 1468000 * cost_rounds_128x128_132 + 159500 * cost_rounds_128x128_132 * cost_steps + 121600 * cost_late_128x128_132_66_wholes * cost_steps + 42 * cost_weight + 388 * cost_input;
       const int64_t cost_rounds_128x128_117 = cost_last_128x128 / 117;
       const int64_t cost_late_128x128_117_39 = cost_last_128x128 + 78;
       const int64_t cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 / 117;
-      const int64_t cost_shares_128x128_39 = cost_last_128x128 / 39;
-      const int64_t cost_nf4_w128x128_128_s3 = 5713000 + 97510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1802000 * cost_rounds_128x128_117 + 115100 * cost_rounds_128x128_117 * cost_steps + 145600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input;
+      const int64_t cost_nf4_w128x128_128_s3 = 5064000 + 92180 * cost_steps + 795 * cost_tiles_128x128 * cost_steps + 1764000 * cost_rounds_128x128_117 + 114300 * cost_rounds_128x128_117 * cost_steps + 158200 * cost_late_128x128_117_39_wholes * cost_steps + 32 * cost_weight + 456 * cost_input;
       const int64_t cost_rounds_128x128_120 = cost_last_128x128 / 120;
       const int64_t cost_late_128x128_120_30 = cost_last_128x128 + 90;
       const int64_t cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 / 120;
-      const int64_t cost_nf4_w128x128_128_s4 = 5167000 + 77070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1694000 * cost_rounds_128x128_120 + 89040 * cost_rounds_128x128_120 * cost_steps + 174900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input;
+      const int64_t cost_shares_128x128_30 = cost_last_128x128 / 30;
+      const int64_t cost_nf4_w128x128_128_s4 = 4585000 + 80920 * cost_steps + 662 * cost_tiles_128x128 * cost_steps + 1771000 * cost_rounds_128x128_120 + 90760 * cost_rounds_128x128_120 * cost_steps + 187600 * cost_late_128x128_120_30_wholes * cost_steps + 2763 * cost_shares_128x128_30 * cost_steps + 14 * cost_weight + 233 * cost_input;
       const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
       const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
       const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
       const int64_t cost_late_128x192_132_66 = cost_last_128x192 + 66;
       const int64_t cost_late_128x192_132_66_wholes = cost_late_128x192_132_66 / 132;
-      const int64_t cost_nf4_w128x192_128_s2 = 5508000 + 212300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1833000 * cost_rounds_128x192_132 + 245600 * cost_rounds_128x192_132 * cost_steps + 177600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input;
+      const int64_t cost_nf4_w128x192_128_s2 = 5053000 + 213600 * cost_steps + 949 * cost_tiles_128x192 * cost_steps + 1780000 * cost_rounds_128x192_132 + 237200 * cost_rounds_128x192_132 * cost_steps + 176800 * cost_late_128x192_132_66_wholes * cost_steps + 27 * cost_weight + 295 * cost_input;
       const int64_t cost_rounds_128x192_120 = cost_last_128x192 / 120;
       const int64_t cost_late_128x192_120_30 = cost_last_128x192 + 90;
       const int64_t cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 / 120;
-      const int64_t cost_nf4_w128x192_128_s4 = 6677000 + 112200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2085000 * cost_rounds_128x192_120 + 132000 * cost_rounds_128x192_120 * cost_steps + 264200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input;
-      if (cost_nf4_w176x128_64 <= cost_nf4_w192x128_64_s2 && cost_nf4_w176x128_64 <= cost_nf4_w256x128_64_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x64_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s5 && cost_nf4_w176x128_64 <= cost_nf4_w64x64_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w64x256_128 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w176x128-64
-        rule = 248;
+      const int64_t cost_nf4_w128x192_128_s4 = 6178000 + 118700 * cost_steps + 1041 * cost_tiles_128x192 * cost_steps + 2126000 * cost_rounds_128x192_120 + 133600 * cost_rounds_128x192_120 * cost_steps + 286300 * cost_late_128x192_120_30_wholes * cost_steps + 2 * cost_weight + 89 * cost_input;
+      if (cost_nf4_w176x128_64 <= cost_nf4_w192x128_64_s2 && cost_nf4_w176x128_64 <= cost_nf4_w256x128_64_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x64_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w32x256_128_s5 && cost_nf4_w176x128_64 <= cost_nf4_w64x64_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w64x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w64x192_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s3 && cost_nf4_w176x128_64 <= cost_nf4_w128x128_128_s4 && cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s2 && cost_nf4_w176x128_64 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w176x128-64
+        rule = 246;
         return 31;
       }
-      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w192x128-64-s2
-        rule = 249;
+      if (cost_nf4_w192x128_64_s2 <= cost_nf4_w256x128_64_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w192x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w192x128-64-s2
+        rule = 247;
         return 32;
       }
-      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x256_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w256x128-64-s2
-        rule = 250;
+      if (cost_nf4_w256x128_64_s2 <= cost_nf4_w32x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w256x128_64_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w256x128-64-s2
+        rule = 248;
         return 33;
       }
-      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x64-128-s4
-        rule = 251;
+      if (cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x64-128-s4
+        rule = 249;
         return 34;
       }
-      if (cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128
-        rule = 252;
-        return 35;
-      }
-      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128-s2
-        rule = 253;
+      if (cost_nf4_w32x128_128_s2 <= cost_nf4_w32x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128-s2
+        rule = 250;
         return 36;
       }
-      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128-s3
-        rule = 254;
+      if (cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x128-128-s3
+        rule = 251;
         return 37;
       }
-      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x256-128-s2
-        rule = 255;
+      if (cost_nf4_w32x256_128_s2 <= cost_nf4_w32x256_128_s5 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x256-128-s2
+        rule = 252;
         return 38;
       }
-      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x256_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x256-128-s5
-        rule = 256;
+      if (cost_nf4_w32x256_128_s5 <= cost_nf4_w64x64_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w64x192_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s3 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x128_128_s4 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s2 && cost_nf4_w32x256_128_s5 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w32x256-128-s5
+        rule = 253;
         return 39;
       }
-      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x64-128-s4
-        rule = 257;
+      if (cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x64_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x64-128-s4
+        rule = 254;
         return 40;
       }
-      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x128-128-s2
-        rule = 258;
+      if (cost_nf4_w64x128_128_s2 <= cost_nf4_w64x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x128-128-s2
+        rule = 255;
         return 41;
       }
-      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x256_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x128-128-s3
-        rule = 259;
+      if (cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x128-128-s3
+        rule = 256;
         return 42;
       }
-      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x192-128-s2
-        rule = 260;
+      if (cost_nf4_w64x192_128_s2 <= cost_nf4_w64x192_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x192-128-s2
+        rule = 257;
         return 43;
       }
-      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w64x256_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x192-128-s4
-        rule = 261;
+      if (cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x192_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x192-128-s4
+        rule = 258;
         return 44;
       }
-      if (cost_nf4_w64x256_128 <= cost_nf4_w128x128_128 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w64x256_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w64x256_128 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w64x256-128
-        rule = 262;
-        return 45;
-      }
       if (cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128
-        rule = 263;
+        rule = 259;
         return 46;
       }
       if (cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s3 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128-s2
-        rule = 264;
+        rule = 260;
         return 47;
       }
       if (cost_nf4_w128x128_128_s3 <= cost_nf4_w128x128_128_s4 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s3 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128-s3
-        rule = 265;
+        rule = 261;
         return 48;
       }
       if (cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s2 && cost_nf4_w128x128_128_s4 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x128-128-s4
-        rule = 266;
+        rule = 262;
         return 49;
       }
       if (cost_nf4_w128x192_128_s2 <= cost_nf4_w128x192_128_s4) {  // wgmma-nf4-w128x192-128-s2
-        rule = 267;
+        rule = 263;
         return 50;
       }
       if (true) {  // wgmma-nf4-w128x192-128-s4
-        rule = 268;
+        rule = 264;
         return 51;
       }
     }
@@ -2402,13 +2364,13 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_last_176x128 = cost_tiles_176x128 + -1;
       const int64_t cost_rounds_176x128_132 = cost_last_176x128 / 132;
       const int64_t cost_weight = N * K / 1024;
+      const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
+      const int64_t cost_outside_176x128 = M * 175 % 176 * ((N + 127) / 128);
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-      const int64_t cost_late_192x128_132_66 = cost_last_192x128 + 66;
-      const int64_t cost_late_192x128_132_66_wholes = cost_late_192x128_132_66 / 132;
-      const int64_t cost_input = M * K / 1024;
+      const int64_t cost_shares_192x128_66 = cost_last_192x128 / 66;
       const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
       const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
       const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
@@ -2416,10 +2378,6 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_late_256x128_132_66_wholes = cost_late_256x128_132_66 / 132;
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
-      const int64_t cost_rounds_32x64_244 = cost_last_32x64 / 244;
-      const int64_t cost_late_32x64_244_61 = cost_last_32x64 + 183;
-      const int64_t cost_late_32x64_244_61_wholes = cost_late_32x64_244_61 / 244;
-      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
       const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
       const int64_t cost_last_32x128 = cost_tiles_32x128 + -1;
       const int64_t cost_rounds_32x128_132 = cost_last_32x128 / 132;
@@ -2428,12 +2386,10 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_rounds_32x128_117 = cost_last_32x128 / 117;
       const int64_t cost_late_32x128_117_39 = cost_last_32x128 + 78;
       const int64_t cost_late_32x128_117_39_wholes = cost_late_32x128_117_39 / 117;
-      const int64_t cost_outside_32x128 = M * 31 % 32 * ((N + 127) / 128);
+      const int64_t cost_shares_32x128_39 = cost_last_32x128 / 39;
       const int64_t cost_tiles_32x256 = ((M + 31) / 32) * ((N + 255) / 256);
       const int64_t cost_last_32x256 = cost_tiles_32x256 + -1;
       const int64_t cost_rounds_32x256_132 = cost_last_32x256 / 132;
-      const int64_t cost_late_32x256_132_66 = cost_last_32x256 + 66;
-      const int64_t cost_late_32x256_132_66_wholes = cost_late_32x256_132_66 / 132;
       const int64_t cost_rounds_32x256_110 = cost_last_32x256 / 110;
       const int64_t cost_late_32x256_110_22 = cost_last_32x256 + 88;
       const int64_t cost_late_32x256_110_22_wholes = cost_late_32x256_110_22 / 110;
@@ -2448,7 +2404,6 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
       const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
       const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
-      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
       const int64_t cost_rounds_64x128_117 = cost_last_64x128 / 117;
       const int64_t cost_late_64x128_117_39 = cost_last_64x128 + 78;
       const int64_t cost_late_64x128_117_39_wholes = cost_late_64x128_117_39 / 117;
@@ -2457,21 +2412,15 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_rounds_64x192_132 = cost_last_64x192 / 132;
       const int64_t cost_late_64x192_132_66 = cost_last_64x192 + 66;
       const int64_t cost_late_64x192_132_66_wholes = cost_late_64x192_132_66 / 132;
-      const int64_t cost_outside_64x192 = M * 63 % 64 * ((N + 191) / 192);
       const int64_t cost_rounds_64x192_120 = cost_last_64x192 / 120;
       const int64_t cost_late_64x192_120_30 = cost_last_64x192 + 90;
       const int64_t cost_late_64x192_120_30_wholes = cost_late_64x192_120_30 / 120;
-      const int64_t cost_tiles_64x256 = ((M + 63) / 64) * ((N + 255) / 256);
-      const int64_t cost_last_64x256 = cost_tiles_64x256 + -1;
-      const int64_t cost_rounds_64x256_132 = cost_last_64x256 / 132;
       const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
       const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
       const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
-      const int64_t cost_shares_128x128_66 = cost_last_128x128 / 66;
       const int64_t cost_rounds_128x128_117 = cost_last_128x128 / 117;
       const int64_t cost_late_128x128_117_39 = cost_last_128x128 + 78;
       const int64_t cost_late_128x128_117_39_wholes = cost_late_128x128_117_39 / 117;
-      const int64_t cost_shares_128x128_39 = cost_last_128x128 / 39;
       const int64_t cost_rounds_128x128_120 = cost_last_128x128 / 120;
       const int64_t cost_late_128x128_120_30 = cost_last_128x128 + 90;
       const int64_t cost_late_128x128_120_30_wholes = cost_late_128x128_120_30 / 120;
@@ -2483,109 +2432,122 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_rounds_128x192_120 = cost_last_128x192 / 120;
       const int64_t cost_late_128x192_120_30 = cost_last_128x192 + 90;
       const int64_t cost_late_128x192_120_30_wholes = cost_late_128x192_120_30 / 120;
-      const int64_t cost_nf4_prepacked_w176x128_64 = 4247000 + 398600 * cost_steps + 174 * cost_tiles_176x128 * cost_steps + 433700 * cost_rounds_176x128_132 * cost_steps + 37 * cost_weight + 600 * cost_output;
-      const int64_t cost_nf4_prepacked_w192x128_64_s2 = 6553000 + 182000 * cost_steps + 745 * cost_tiles_192x128 * cost_steps + 2136000 * cost_rounds_192x128_132 + 230800 * cost_rounds_192x128_132 * cost_steps + 151900 * cost_late_192x128_132_66_wholes * cost_steps + 52 * cost_weight + 363 * cost_input;
-      const int64_t cost_nf4_prepacked_w256x128_64_s2 = 7554000 + 271800 * cost_steps + 630 * cost_tiles_256x128 * cost_steps + 2471000 * cost_rounds_256x128_132 + 337900 * cost_rounds_256x128_132 * cost_steps + 223500 * cost_late_256x128_132_66_wholes * cost_steps + 38 * cost_weight + 317 * cost_input;
-      const int64_t cost_nf4_prepacked_w32x64_128_s4 = 3647000 + 29160 * cost_steps + 3913 * cost_tiles_32x64 + 445 * cost_tiles_32x64 * cost_steps + 464900 * cost_rounds_32x64_244 + 23550 * cost_rounds_32x64_244 * cost_steps + 70830 * cost_late_32x64_244_61_wholes * cost_steps + 27 * cost_weight + 1562 * cost_input + 4 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_nf4_prepacked_w32x128_128 = 2400000 + 202300 * cost_steps + 7986 * cost_tiles_32x128 + 76 * cost_tiles_32x128 * cost_steps + 201300 * cost_rounds_32x128_132 * cost_steps + 18 * cost_weight;
-      const int64_t cost_nf4_prepacked_w32x128_128_s2 = 3460000 + 85670 * cost_steps + 3768 * cost_tiles_32x128 + 348 * cost_tiles_32x128 * cost_steps + 525100 * cost_rounds_32x128_132 + 93070 * cost_rounds_32x128_132 * cost_steps + 59920 * cost_late_32x128_132_66_wholes * cost_steps + 27 * cost_weight + 557 * cost_input + 391 * cost_output;
-      const int64_t cost_nf4_prepacked_w32x128_128_s3 = 3427000 + 59260 * cost_steps + 1876 * cost_tiles_32x128 + 576 * cost_tiles_32x128 * cost_steps + 710600 * cost_rounds_32x128_117 + 57020 * cost_rounds_32x128_117 * cost_steps + 69640 * cost_late_32x128_117_39_wholes * cost_steps + 27 * cost_weight + 554 * cost_output + 4 * cost_outside_32x128 * cost_steps;
-      const int64_t cost_nf4_prepacked_w32x256_128_s2 = 4156000 + 149300 * cost_steps + 680 * cost_tiles_32x256 * cost_steps + 753000 * cost_rounds_32x256_132 + 147700 * cost_rounds_32x256_132 * cost_steps + 108100 * cost_late_32x256_132_66_wholes * cost_steps + 33 * cost_weight + 54 * cost_input + 693 * cost_output;
-      const int64_t cost_nf4_prepacked_w32x256_128_s5 = 4731000 + 60390 * cost_steps + 785 * cost_tiles_32x256 * cost_steps + 816200 * cost_rounds_32x256_110 + 71360 * cost_rounds_32x256_110 * cost_steps + 187100 * cost_late_32x256_110_22_wholes * cost_steps + 35 * cost_weight + 743 * cost_input + 260 * cost_output;
-      const int64_t cost_nf4_prepacked_w64x64_128_s4 = 3817000 + 43990 * cost_steps + 4702 * cost_tiles_64x64 + 433 * cost_tiles_64x64 * cost_steps + 84460 * cost_rounds_64x64_252 * cost_steps + 107100 * cost_late_64x64_252_63_wholes * cost_steps + 38 * cost_weight + 1089 * cost_input + 12 * cost_outside_64x64 * cost_steps;
-      const int64_t cost_nf4_prepacked_w64x128_128_s2 = 3933000 + 112500 * cost_steps + 1838 * cost_tiles_64x128 + 406 * cost_tiles_64x128 * cost_steps + 1017000 * cost_rounds_64x128_132 + 113700 * cost_rounds_64x128_132 * cost_steps + 86700 * cost_late_64x128_132_66_wholes * cost_steps + 18 * cost_weight + 98 * cost_input + 158 * cost_output + 2 * cost_outside_64x128 * cost_steps;
-      const int64_t cost_nf4_prepacked_w64x128_128_s3 = 4170000 + 75320 * cost_steps + 565 * cost_tiles_64x128 * cost_steps + 1359000 * cost_rounds_64x128_117 + 81570 * cost_rounds_64x128_117 * cost_steps + 104500 * cost_late_64x128_117_39_wholes * cost_steps + 19 * cost_weight + 52 * cost_input + 23 * cost_output + 2 * cost_outside_64x128 * cost_steps;
-      const int64_t cost_nf4_prepacked_w64x192_128_s2 = 4445000 + 146300 * cost_steps + 599 * cost_tiles_64x192 * cost_steps + 1092000 * cost_rounds_64x192_132 + 156600 * cost_rounds_64x192_132 * cost_steps + 116500 * cost_late_64x192_132_66_wholes * cost_steps + 18 * cost_weight + 160 * cost_input + 223 * cost_output + 2 * cost_outside_64x192 * cost_steps;
-      const int64_t cost_nf4_prepacked_w64x192_128_s4 = 4728000 + 73950 * cost_steps + 832 * cost_tiles_64x192 * cost_steps + 1724000 * cost_rounds_64x192_120 + 77960 * cost_rounds_64x192_120 * cost_steps + 166500 * cost_late_64x192_120_30_wholes * cost_steps + 18 * cost_weight + 339 * cost_input;
-      const int64_t cost_nf4_prepacked_w64x256_128 = 2757000 + 438600 * cost_steps + 6606 * cost_tiles_64x256 + 129 * cost_tiles_64x256 * cost_steps + 453900 * cost_rounds_64x256_132 * cost_steps + 39 * cost_weight + 301 * cost_output;
-      const int64_t cost_nf4_prepacked_w128x128_128 = 2873000 + 327000 * cost_steps + 7053 * cost_tiles_128x128 + 50 * cost_tiles_128x128 * cost_steps + 362700 * cost_rounds_128x128_132 * cost_steps + 44 * cost_weight + 402 * cost_input + 278 * cost_output;
-      const int64_t cost_nf4_prepacked_w128x128_128_s2 = 4908000 + 147500 * cost_steps + 557 * cost_tiles_128x128 * cost_steps + 1587000 * cost_rounds_128x128_132 + 34490 * cost_rounds_128x128_132 * cost_steps + 129900 * cost_shares_128x128_66 * cost_steps + 41 * cost_weight + 331 * cost_input + 32 * cost_output;
-      const int64_t cost_nf4_prepacked_w128x128_128_s3 = 5713000 + 97510 * cost_steps + 729 * cost_tiles_128x128 * cost_steps + 1802000 * cost_rounds_128x128_117 + 115100 * cost_rounds_128x128_117 * cost_steps + 145600 * cost_late_128x128_117_39_wholes * cost_steps + 4369 * cost_shares_128x128_39 * cost_steps + 38 * cost_weight + 403 * cost_input;
-      const int64_t cost_nf4_prepacked_w128x128_128_s4 = 5167000 + 77070 * cost_steps + 792 * cost_tiles_128x128 * cost_steps + 1694000 * cost_rounds_128x128_120 + 89040 * cost_rounds_128x128_120 * cost_steps + 174900 * cost_late_128x128_120_30_wholes * cost_steps + 36 * cost_weight + 333 * cost_input;
-      const int64_t cost_nf4_prepacked_w128x192_128_s2 = 5508000 + 212300 * cost_steps + 844 * cost_tiles_128x192 * cost_steps + 1833000 * cost_rounds_128x192_132 + 245600 * cost_rounds_128x192_132 * cost_steps + 177600 * cost_late_128x192_132_66_wholes * cost_steps + 17 * cost_weight + 250 * cost_input;
-      const int64_t cost_nf4_prepacked_w128x192_128_s4 = 6677000 + 112200 * cost_steps + 1066 * cost_tiles_128x192 * cost_steps + 2085000 * cost_rounds_128x192_120 + 132000 * cost_rounds_128x192_120 * cost_steps + 264200 * cost_late_128x192_120_30_wholes * cost_steps + 7 * cost_weight + 168 * cost_input;
+      const int64_t cost_nf4_prepacked_w176x128_64 = 3606000 + 358800 * cost_steps + 266 * cost_tiles_176x128 * cost_steps + 127900 * cost_rounds_176x128_132 + 409400 * cost_rounds_176x128_132 * cost_steps + 35 * cost_weight + 307 * cost_input + 537 * cost_output + 3 * cost_outside_176x128 * cost_steps;
+      const int64_t cost_nf4_prepacked_w192x128_64_s2 = 5593000 + 177700 * cost_steps + 854 * cost_tiles_192x128 * cost_steps + 2143000 * cost_rounds_192x128_132 + 48130 * cost_rounds_192x128_132 * cost_steps + 158700 * cost_shares_192x128_66 * cost_steps + 29 * cost_weight + 227 * cost_input;
+      const int64_t cost_nf4_prepacked_w256x128_64_s2 = 6508000 + 256800 * cost_steps + 809 * cost_tiles_256x128 * cost_steps + 2314000 * cost_rounds_256x128_132 + 311500 * cost_rounds_256x128_132 * cost_steps + 219900 * cost_late_256x128_132_66_wholes * cost_steps + 12 * cost_weight + 242 * cost_input;
+      const int64_t cost_rounds_32x64_240 = cost_last_32x64 / 240;
+      const int64_t cost_late_32x64_240_60 = cost_last_32x64 + 180;
+      const int64_t cost_late_32x64_240_60_wholes = cost_late_32x64_240_60 / 240;
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_nf4_prepacked_w32x64_128_s4 = 3250000 + 29060 * cost_steps + 675 * cost_tiles_32x64 + 463 * cost_tiles_32x64 * cost_steps + 1213000 * cost_rounds_32x64_240 + 9368 * cost_rounds_32x64_240 * cost_steps + 68240 * cost_late_32x64_240_60_wholes * cost_steps + 19 * cost_weight + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_nf4_prepacked_w32x128_128 = 2347000 + 175200 * cost_steps + 7666 * cost_tiles_32x128 + 57 * cost_tiles_32x128 * cost_steps + 87560 * cost_rounds_32x128_132 + 184200 * cost_rounds_32x128_132 * cost_steps + 23 * cost_weight;
+      const int64_t cost_nf4_prepacked_w32x128_128_s2 = 3106000 + 71570 * cost_steps + 2141 * cost_tiles_32x128 + 554 * cost_tiles_32x128 * cost_steps + 884200 * cost_rounds_32x128_132 + 69180 * cost_rounds_32x128_132 * cost_steps + 42410 * cost_late_32x128_132_66_wholes * cost_steps + 29 * cost_weight + 121 * cost_input + 257 * cost_output;
+      const int64_t cost_nf4_prepacked_w32x128_128_s3 = 3358000 + 46380 * cost_steps + 4871 * cost_tiles_32x128 + 640 * cost_tiles_32x128 * cost_steps + 411600 * cost_rounds_32x128_117 + 52210 * cost_rounds_32x128_117 * cost_steps + 52280 * cost_late_32x128_117_39_wholes * cost_steps + 1998 * cost_shares_32x128_39 * cost_steps + 26 * cost_weight + 568 * cost_output;
+      const int64_t cost_shares_32x256_66 = cost_last_32x256 / 66;
+      const int64_t cost_outside_32x256 = M * 31 % 32 * ((N + 255) / 256);
+      const int64_t cost_nf4_prepacked_w32x256_128_s2 = 3529000 + 135600 * cost_steps + 527 * cost_tiles_32x256 * cost_steps + 101000 * cost_rounds_32x256_132 + 43730 * cost_rounds_32x256_132 * cost_steps + 100700 * cost_shares_32x256_66 * cost_steps + 38 * cost_weight + 581 * cost_input + 1288 * cost_output + 5 * cost_outside_32x256 * cost_steps;
+      const int64_t cost_nf4_prepacked_w32x256_128_s5 = 4262000 + 51850 * cost_steps + 774 * cost_tiles_32x256 * cost_steps + 462300 * cost_rounds_32x256_110 + 62400 * cost_rounds_32x256_110 * cost_steps + 164300 * cost_late_32x256_110_22_wholes * cost_steps + 44 * cost_weight + 517 * cost_input + 589 * cost_output;
+      const int64_t cost_shares_64x64_63 = cost_last_64x64 / 63;
+      const int64_t cost_nf4_prepacked_w64x64_128_s4 = 3459000 + 41870 * cost_steps + 4875 * cost_tiles_64x64 + 523 * cost_tiles_64x64 * cost_steps + 212700 * cost_rounds_64x64_252 + 62180 * cost_rounds_64x64_252 * cost_steps + 97010 * cost_late_64x64_252_63_wholes * cost_steps + 665 * cost_shares_64x64_63 * cost_steps + 17 * cost_weight + 430 * cost_input + 8 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
+      const int64_t cost_nf4_prepacked_w64x128_128_s2 = 3612000 + 96750 * cost_steps + 410 * cost_tiles_64x128 * cost_steps + 1469000 * cost_rounds_64x128_132 + 100200 * cost_rounds_64x128_132 * cost_steps + 77760 * cost_late_64x128_132_66_wholes * cost_steps + 21 * cost_weight + 404 * cost_input + 28 * cost_output + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_nf4_prepacked_w64x128_128_s3 = 3876000 + 62410 * cost_steps + 705 * cost_tiles_64x128 * cost_steps + 1369000 * cost_rounds_64x128_117 + 65820 * cost_rounds_64x128_117 * cost_steps + 88260 * cost_late_64x128_117_39_wholes * cost_steps + 17 * cost_weight + 2 * cost_input;
+      const int64_t cost_outside_64x192 = M * 63 % 64 * ((N + 191) / 192);
+      const int64_t cost_nf4_prepacked_w64x192_128_s2 = 4151000 + 133700 * cost_steps + 537 * cost_tiles_64x192 * cost_steps + 1025000 * cost_rounds_64x192_132 + 155600 * cost_rounds_64x192_132 * cost_steps + 109800 * cost_late_64x192_132_66_wholes * cost_steps + 29 * cost_weight + 143 * cost_input + 118 * cost_output + 1 * cost_outside_64x192 * cost_steps;
+      const int64_t cost_nf4_prepacked_w64x192_128_s4 = 4542000 + 61600 * cost_steps + 1007 * cost_tiles_64x192 * cost_steps + 1925000 * cost_rounds_64x192_120 + 51450 * cost_rounds_64x192_120 * cost_steps + 139500 * cost_late_64x192_120_30_wholes * cost_steps + 26 * cost_weight + 153 * cost_input + 71 * cost_output;
+      const int64_t cost_tiles_64x256 = ((M + 63) / 64) * ((N + 255) / 256);
+      const int64_t cost_last_64x256 = cost_tiles_64x256 + -1;
+      const int64_t cost_rounds_64x256_132 = cost_last_64x256 / 132;
+      const int64_t cost_nf4_prepacked_w64x256_128 = 2749000 + 418200 * cost_steps + 7298 * cost_tiles_64x256 + 88 * cost_tiles_64x256 * cost_steps + 814800 * cost_rounds_64x256_132 + 413100 * cost_rounds_64x256_132 * cost_steps + 34 * cost_weight + 38 * cost_input + 161 * cost_output;
+      const int64_t cost_nf4_prepacked_w128x128_128 = 2787000 + 317900 * cost_steps + 8579 * cost_tiles_128x128 + 101 * cost_tiles_128x128 * cost_steps + 352800 * cost_rounds_128x128_132 * cost_steps + 27 * cost_weight + 303 * cost_input + 133 * cost_output;
+      const int64_t cost_shares_128x128_66 = cost_last_128x128 / 66;
+      const int64_t cost_nf4_prepacked_w128x128_128_s2 = 4668000 + 137600 * cost_steps + 624 * cost_tiles_128x128 * cost_steps + 1457000 * cost_rounds_128x128_132 + 38630 * cost_rounds_128x128_132 * cost_steps + 121500 * cost_shares_128x128_66 * cost_steps + 25 * cost_weight + 296 * cost_input;
+      const int64_t cost_nf4_prepacked_w128x128_128_s3 = 5123000 + 91820 * cost_steps + 856 * cost_tiles_128x128 * cost_steps + 1835000 * cost_rounds_128x128_117 + 109200 * cost_rounds_128x128_117 * cost_steps + 140500 * cost_late_128x128_117_39_wholes * cost_steps + 24 * cost_weight + 329 * cost_input;
+      const int64_t cost_nf4_prepacked_w128x128_128_s4 = 4674000 + 71540 * cost_steps + 741 * cost_tiles_128x128 * cost_steps + 1662000 * cost_rounds_128x128_120 + 88060 * cost_rounds_128x128_120 * cost_steps + 174800 * cost_late_128x128_120_30_wholes * cost_steps + 27 * cost_weight + 344 * cost_input;
+      const int64_t cost_nf4_prepacked_w128x192_128_s2 = 5337000 + 195900 * cost_steps + 942 * cost_tiles_128x192 * cost_steps + 1800000 * cost_rounds_128x192_132 + 225100 * cost_rounds_128x192_132 * cost_steps + 165900 * cost_late_128x192_132_66_wholes * cost_steps + 13 * cost_weight + 241 * cost_input;
+      const int64_t cost_nf4_prepacked_w128x192_128_s4 = 6058000 + 98150 * cost_steps + 1292 * cost_tiles_128x192 * cost_steps + 1899000 * cost_rounds_128x192_120 + 125000 * cost_rounds_128x192_120 * cost_steps + 224000 * cost_late_128x192_120_30_wholes * cost_steps + 3 * cost_weight + 165 * cost_input;
       if (cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w192x128_64_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w176x128_64 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w176x128-64
-        rule = 269;
+        rule = 265;
         return 31;
       }
       if (cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w256x128_64_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w192x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w192x128-64-s2
-        rule = 270;
+        rule = 266;
         return 32;
       }
       if (cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w256x128_64_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w256x128-64-s2
-        rule = 271;
+        rule = 267;
         return 33;
       }
       if (cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x64-128-s4
-        rule = 272;
+        rule = 268;
         return 34;
       }
       if (cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x128-128
-        rule = 273;
+        rule = 269;
         return 35;
       }
       if (cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x128-128-s2
-        rule = 274;
+        rule = 270;
         return 36;
       }
       if (cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x128-128-s3
-        rule = 275;
+        rule = 271;
         return 37;
       }
       if (cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w32x256_128_s5 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x256-128-s2
-        rule = 276;
+        rule = 272;
         return 38;
       }
       if (cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x64_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w32x256_128_s5 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w32x256-128-s5
-        rule = 277;
+        rule = 273;
         return 39;
       }
       if (cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x64_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x64-128-s4
-        rule = 278;
+        rule = 274;
         return 40;
       }
       if (cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x128-128-s2
-        rule = 279;
+        rule = 275;
         return 41;
       }
       if (cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x128-128-s3
-        rule = 280;
+        rule = 276;
         return 42;
       }
       if (cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x192_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x192-128-s2
-        rule = 281;
+        rule = 277;
         return 43;
       }
       if (cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w64x256_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x192_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x192-128-s4
-        rule = 282;
+        rule = 278;
         return 44;
       }
       if (cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w64x256_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w64x256-128
-        rule = 283;
+        rule = 279;
         return 45;
       }
       if (cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128
-        rule = 284;
+        rule = 280;
         return 46;
       }
       if (cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s3 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128-s2
-        rule = 285;
+        rule = 281;
         return 47;
       }
       if (cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x128_128_s4 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s3 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128-s3
-        rule = 286;
+        rule = 282;
         return 48;
       }
       if (cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s2 && cost_nf4_prepacked_w128x128_128_s4 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x128-128-s4
-        rule = 287;
+        rule = 283;
         return 49;
       }
       if (cost_nf4_prepacked_w128x192_128_s2 <= cost_nf4_prepacked_w128x192_128_s4) {  // wgmma-nf4-prepacked-w128x192-128-s2
-        rule = 288;
+        rule = 284;
         return 50;
       }
       if (true) {  // wgmma-nf4-prepacked-w128x192-128-s4
-        rule = 289;
+        rule = 285;
         return 51;
       }
     }
@@ -2593,143 +2555,143 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
   // wgmma: sm90
   if ((arch & 0x10u) != 0) {
     if (M > 4096) {  // wgmma-beyond-4096-rows
-      rule = 290;
+      rule = 286;
       return 33;
     }
     if (M <= 32 && quarter_wave) {  // wgmma-32-few-blocks
-      rule = 291;
+      rule = 287;
       return 34;
     }
     if (M <= 32 && blocks_128 * 4 <= num_sms) {  // wgmma-32-three-parts
-      rule = 292;
+      rule = 288;
       return 37;
     }
     if (M <= 32 && blocks_256 * 6 <= num_sms) {  // wgmma-32-five-parts
-      rule = 293;
+      rule = 289;
       return 39;
     }
     if (M <= 32 && blocks_128 * 2 <= num_sms) {  // wgmma-32-two-parts
-      rule = 294;
+      rule = 290;
       return 36;
     }
     if (M <= 32 && blocks_128 <= num_sms) {  // wgmma-32-one-wave
-      rule = 295;
+      rule = 291;
       return 35;
     }
     if (M <= 32) {  // wgmma-32-rest
-      rule = 296;
+      rule = 292;
       return 38;
     }
     if (M <= 64 && quarter_wave) {  // wgmma-64-few-blocks
-      rule = 297;
+      rule = 293;
       return 40;
     }
     if (M <= 64 && blocks_128 * 4 <= num_sms) {  // wgmma-64-three-parts
-      rule = 298;
+      rule = 294;
       return 42;
     }
     if (M <= 64 && blocks_192 * 80 <= num_sms * 17) {  // wgmma-64-four-parts
-      rule = 299;
+      rule = 295;
       return 44;
     }
     if (M <= 64 && blocks_128 * 2 <= num_sms) {  // wgmma-64-two-parts
-      rule = 300;
+      rule = 296;
       return 41;
     }
     if (M <= 64 && blocks_192 * 2 <= num_sms) {  // wgmma-64-two-wide-parts
-      rule = 301;
+      rule = 297;
       return 43;
     }
     if (M <= 64 && blocks_128 <= num_sms) {  // wgmma-64-one-wave
-      rule = 302;
+      rule = 298;
       return 41;
     }
     if (M <= 64) {  // wgmma-64-rest
-      rule = 303;
+      rule = 299;
       return 45;
     }
     if (M <= 128 && blocks_128 * 8 <= num_sms) {  // wgmma-128-fewest-blocks
-      rule = 304;
+      rule = 300;
       return 42;
     }
     if (M <= 128 && quarter_wave) {  // wgmma-128-few-blocks
-      rule = 305;
+      rule = 301;
       return 49;
     }
     if (M <= 128 && blocks_128 * 4 <= num_sms) {  // wgmma-128-three-parts
-      rule = 306;
+      rule = 302;
       return 48;
     }
     if (M <= 128 && blocks_192 * 80 <= num_sms * 17) {  // wgmma-128-four-wide-parts
-      rule = 307;
+      rule = 303;
       return 51;
     }
     if (M <= 128 && blocks_128 * 2 <= num_sms) {  // wgmma-128-two-parts
-      rule = 308;
+      rule = 304;
       return 47;
     }
     if (M <= 128 && blocks_192 * 2 <= num_sms && blocks_192 * 8 >= num_sms * 3) {  // wgmma-128-two-wide-parts
-      rule = 309;
+      rule = 305;
       return 50;
     }
     if (M <= 128 && blocks_128 <= num_sms) {  // wgmma-128-one-wave
-      rule = 310;
+      rule = 306;
       return 46;
     }
     if (M <= 128) {  // wgmma-128-rest
-      rule = 311;
+      rule = 307;
       return 50;
     }
     if (M <= 256 && tiles_128 * 4 <= num_sms) {  // wgmma-256-few-blocks
-      rule = 312;
+      rule = 308;
       return 41;
     }
     if (tiles_128 * 2 <= num_sms) {  // wgmma-half-wave
-      rule = 313;
+      rule = 309;
       return 47;
     }
     if (tiles_128x192 * 2 <= num_sms) {  // wgmma-half-wave-192
-      rule = 314;
+      rule = 310;
       return 50;
     }
     if (M >= 257 && tiles_192 * 4 < tiles_256 * 5 && tiles_192 * 2 > num_sms && tiles_128 <= num_sms) {  // wgmma-less-empty-one-wave
-      rule = 315;
+      rule = 311;
       return 46;
     }
     if (M >= 129 && tiles_192 * 4 < tiles_256 * 5) {  // wgmma-less-empty
-      rule = 316;
+      rule = 312;
       return 32;
     }
     if (M <= 256 && tiles_256 * 2 <= num_sms) {  // wgmma-256-half-wave
-      rule = 317;
+      rule = 313;
       return 33;
     }
     if (M >= 257 && tiles_128 <= num_sms && K <= 8192) {  // wgmma-one-wave-128
-      rule = 318;
+      rule = 314;
       return 46;
     }
     if (M >= 257 && tiles_256 * 2 <= num_sms) {  // wgmma-two-parts
-      rule = 319;
+      rule = 315;
       return 33;
     }
     if (M >= 257 && tiles_192 <= num_sms) {  // wgmma-one-wave-192
-      rule = 320;
+      rule = 316;
       return 32;
     }
     if (tiles_128x192 <= num_sms) {  // wgmma-one-wave-128x192
-      rule = 321;
+      rule = 317;
       return 50;
     }
     if (M >= 257 && M <= 1024 && K <= 2048 && tiles_256 > num_sms) {  // wgmma-short-k
-      rule = 322;
+      rule = 318;
       return 50;
     }
     if (M >= 257 && tiles_192 <= num_sms * 2 && tiles_256 > num_sms) {  // wgmma-two-waves-192
-      rule = 323;
+      rule = 319;
       return 32;
     }
     if (true) {  // wgmma-rest
-      rule = 324;
+      rule = 320;
       return 33;
     }
   }

@@ -311,7 +311,7 @@ struct Decision {
   int16_t rules[kLayerCount];
 };
 
-inline constexpr int kRuleCount = 264;
+inline constexpr int kRuleCount = 294;
 
 inline const char* rule_id(int rule) {
   constexpr const char* kIds[] = {
@@ -327,7 +327,9 @@ inline const char* rule_id(int rule) {
       "engine-fast-d16-s1",
       "engine-fast-d16-s2",
       "engine-fast-d16-s1-pair",
+      "engine-fast-d16-s2-pair",
       "engine-fast-d16-wide-pair",
+      "engine-fast-d32-s1",
       "engine-fast-d32-s2",
       "engine-fast-d32-s1-pair",
       "engine-fast-d32-s2-pair",
@@ -338,10 +340,17 @@ inline const char* rule_id(int rule) {
       "engine-fast-f32x64-128-s2",
       "engine-fast-f64x64-128-s2",
       "engine-fast-f64x64-128",
+      "engine-fast-f64x128-128",
       "engine-fast-f128x64-128-s2",
       "engine-fast-f128x64-128",
+      "engine-fast-f128x96-128-s2",
+      "engine-fast-f128x112-128-s2",
       "engine-fast-f128x128-128-team",
       "engine-fast-f128x128-128",
+      "engine-fast-f128x160-128",
+      "engine-fast-f128x224-128",
+      "engine-fast-f160x64-128-s2",
+      "engine-fast-f160x128-128",
       "engine-fast-f192x64-128-s2",
       "engine-fast-f192x128-128",
       "engine-fast-f256x128-128",
@@ -354,6 +363,7 @@ inline const char* rule_id(int rule) {
       "engine-row-d16-s1",
       "engine-row-d16-s2",
       "engine-row-d16-s1-pair",
+      "engine-row-d16-s2-pair",
       "engine-row-d16-wide-pair",
       "engine-row-d32-s1",
       "engine-row-d32-s2",
@@ -365,11 +375,14 @@ inline const char* rule_id(int rule) {
       "engine-row-d64-wide-pair",
       "engine-row-d64-wide-deep",
       "engine-row-p16x64-128-s2",
+      "engine-row-p32x64-128-s2",
       "engine-row-p32x64-128",
       "engine-row-p64x64-128-s2",
       "engine-row-p64x64-128",
       "engine-row-p64x128-128-s2",
+      "engine-row-p128x64-128-s2",
       "engine-row-p128x64-128",
+      "engine-row-p128x128-128-s2",
       "engine-row-p128x128-128",
       "engine-row-p128x192-128",
       "engine-row-p192x128-128",
@@ -397,7 +410,9 @@ inline const char* rule_id(int rule) {
       "engine-block-p64x64-128-s2",
       "engine-block-p64x64-128",
       "engine-block-p64x128-128-s2",
+      "engine-block-p128x64-128-s2",
       "engine-block-p128x64-128",
+      "engine-block-p128x128-128-s2",
       "engine-block-p128x128-128",
       "engine-block-p128x192-128",
       "engine-block-p192x128-128",
@@ -423,7 +438,9 @@ inline const char* rule_id(int rule) {
       "decode-fast-d16-s1",
       "decode-fast-d16-s2",
       "decode-fast-d16-s1-pair",
+      "decode-fast-d16-s2-pair",
       "decode-fast-d16-wide-pair",
+      "decode-fast-d32-s1",
       "decode-fast-d32-s2",
       "decode-fast-d32-s1-pair",
       "decode-fast-d32-s2-pair",
@@ -440,6 +457,7 @@ inline const char* rule_id(int rule) {
       "decode-row-d16-s1",
       "decode-row-d16-s2",
       "decode-row-d16-s1-pair",
+      "decode-row-d16-s2-pair",
       "decode-row-d16-wide-pair",
       "decode-row-d32-s1",
       "decode-row-d32-s2",
@@ -497,19 +515,29 @@ inline const char* rule_id(int rule) {
       "wgmma-fast-f32x64-128-s2",
       "wgmma-fast-f64x64-128-s2",
       "wgmma-fast-f64x64-128",
+      "wgmma-fast-f64x128-128",
       "wgmma-fast-f128x64-128-s2",
       "wgmma-fast-f128x64-128",
+      "wgmma-fast-f128x96-128-s2",
+      "wgmma-fast-f128x112-128-s2",
       "wgmma-fast-f128x128-128-team",
       "wgmma-fast-f128x128-128",
+      "wgmma-fast-f128x160-128",
+      "wgmma-fast-f128x224-128",
+      "wgmma-fast-f160x64-128-s2",
+      "wgmma-fast-f160x128-128",
       "wgmma-fast-f192x64-128-s2",
       "wgmma-fast-f192x128-128",
       "wgmma-fast-f256x128-128",
       "wgmma-row-p16x64-128-s2",
+      "wgmma-row-p32x64-128-s2",
       "wgmma-row-p32x64-128",
       "wgmma-row-p64x64-128-s2",
       "wgmma-row-p64x64-128",
       "wgmma-row-p64x128-128-s2",
+      "wgmma-row-p128x64-128-s2",
       "wgmma-row-p128x64-128",
+      "wgmma-row-p128x128-128-s2",
       "wgmma-row-p128x128-128",
       "wgmma-row-p128x192-128",
       "wgmma-row-p192x128-128",
@@ -520,7 +548,9 @@ inline const char* rule_id(int rule) {
       "wgmma-block-p64x64-128-s2",
       "wgmma-block-p64x64-128",
       "wgmma-block-p64x128-128-s2",
+      "wgmma-block-p128x64-128-s2",
       "wgmma-block-p128x64-128",
+      "wgmma-block-p128x128-128-s2",
       "wgmma-block-p128x128-128",
       "wgmma-block-p128x192-128",
       "wgmma-block-p192x128-128",
@@ -634,182 +664,252 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
       const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
-      const int64_t cost_fast_d8x8_pair = 3053000 + 5063 * cost_steps + 153 * cost_tiles_8x16 * cost_steps + 64320 * cost_rounds_8x16_264 + 12650 * cost_rounds_8x16_264 * cost_steps + 56720 * cost_input + 7419 * cost_output + 4 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_fast_d8x8_pair = 3147000 + 3506 * cost_steps + 170 * cost_tiles_8x16 * cost_steps + 55180 * cost_rounds_8x16_264 + 10260 * cost_rounds_8x16_264 * cost_steps + 52240 * cost_input + 5448 * cost_output + 3 * cost_outside_8x16 * cost_steps;
       const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
       const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
       const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
       const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
-      const int64_t cost_fast_d8_s1 = 2011000 + 48400 * cost_steps + 516 * cost_tiles_8x64 * cost_steps + 814400 * cost_rounds_8x64_132 + 32660 * cost_rounds_8x64_132 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_fast_d8_s2 = 2428000 + 14050 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 813 * cost_input;
+      const int64_t cost_fast_d8_s1 = 2205000 + 40120 * cost_steps + 572 * cost_tiles_8x64 * cost_steps + 824700 * cost_rounds_8x64_132 + 26510 * cost_rounds_8x64_132 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_fast_d8_s2 = 2526000 + 13020 * cost_steps + 770 * cost_tiles_8x64 * cost_steps + 862 * cost_input;
       const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
-      const int64_t cost_fast_d8_s1_pair = 2105000 + 52060 * cost_steps + 1565 * cost_tiles_8x64 + 547 * cost_tiles_8x64 * cost_steps + 53840 * cost_rounds_8x64_264 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_fast_d8_s2_pair = 3388000 + 24250 * cost_steps + 587 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_fast_d8_s1_pair = 1893000 + 52090 * cost_steps + 3529 * cost_tiles_8x64 + 548 * cost_tiles_8x64 * cost_steps + 45770 * cost_rounds_8x64_264 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_fast_d8_s2_pair = 3609000 + 23020 * cost_steps + 590 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
       const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
       const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
       const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
       const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
-      const int64_t cost_fast_d16_s1 = 2253000 + 45430 * cost_steps + 503 * cost_tiles_16x64 * cost_steps + 689200 * cost_rounds_16x64_132 + 36700 * cost_rounds_16x64_132 * cost_steps + 1396 * cost_input + 61 * cost_output + 2 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_fast_d16_s2 = 2475000 + 18020 * cost_steps + 681 * cost_tiles_16x64 * cost_steps + 500 * cost_input;
+      const int64_t cost_fast_d16_s1 = 2324000 + 41120 * cost_steps + 559 * cost_tiles_16x64 * cost_steps + 723300 * cost_rounds_16x64_132 + 28520 * cost_rounds_16x64_132 * cost_steps + 983 * cost_input + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s2 = 2545000 + 18280 * cost_steps + 659 * cost_tiles_16x64 * cost_steps + 299 * cost_input;
       const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
-      const int64_t cost_fast_d16_s1_pair = 2175000 + 52640 * cost_steps + 594 * cost_tiles_16x64 * cost_steps + 50790 * cost_rounds_16x64_264 * cost_steps + 652 * cost_input + 628 * cost_output + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s1_pair = 2164000 + 53100 * cost_steps + 596 * cost_tiles_16x64 * cost_steps + 46850 * cost_rounds_16x64_264 * cost_steps + 682 * cost_input + 820 * cost_output + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s2_pair = 3543000 + 22220 * cost_steps + 613 * cost_tiles_16x64 * cost_steps + 1622 * cost_input + 3 * cost_outside_16x64 * cost_steps;
       const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
       const int64_t cost_outside_16x128 = M * 15 % 16 * ((N + 127) / 128);
-      const int64_t cost_fast_d16_wide_pair = 2256000 + 64760 * cost_steps + 1307 * cost_tiles_16x128 * cost_steps + 3016 * cost_input + 4 * cost_outside_16x128 * cost_steps;
+      const int64_t cost_fast_d16_wide_pair = 2265000 + 64020 * cost_steps + 1331 * cost_tiles_16x128 * cost_steps + 2286 * cost_input + 4 * cost_outside_16x128 * cost_steps;
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
-      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-      const int64_t cost_fast_d32_s2 = 2873000 + 16390 * cost_steps + 607 * cost_tiles_32x64 * cost_steps + 2763 * cost_input + 421 * cost_output + 4 * cost_outside_32x64 * cost_steps;
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_fast_d32_s1 = 2547000 + 40890 * cost_steps + 566 * cost_tiles_32x64 * cost_steps + 1132000 * cost_rounds_32x64_132 + 28380 * cost_rounds_32x64_132 * cost_steps + 444 * cost_input + 336 * cost_output;
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_fast_d32_s2 = 2879000 + 15420 * cost_steps + 646 * cost_tiles_32x64 * cost_steps + 3000 * cost_input + 1067 * cost_output + 3 * cost_outside_32x64 * cost_steps;
       const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
-      const int64_t cost_fast_d32_s1_pair = 2312000 + 54740 * cost_steps + 617 * cost_tiles_32x64 * cost_steps + 52000 * cost_rounds_32x64_264 * cost_steps + 1135 * cost_input + 639 * cost_output;
-      const int64_t cost_fast_d32_s2_pair = 3563000 + 25160 * cost_steps + 609 * cost_tiles_32x64 * cost_steps + 838 * cost_input + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_fast_d32_s1_pair = 2336000 + 54300 * cost_steps + 112 * cost_tiles_32x64 + 625 * cost_tiles_32x64 * cost_steps + 74920 * cost_rounds_32x64_264 + 47260 * cost_rounds_32x64_264 * cost_steps + 958 * cost_input + 350 * cost_output;
+      const int64_t cost_fast_d32_s2_pair = 3618000 + 22740 * cost_steps + 650 * cost_tiles_32x64 * cost_steps + 1873 * cost_input + 1 * cost_outside_32x64 * cost_steps;
       const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
-      const int64_t cost_fast_d32_wide_pair = 2504000 + 74190 * cost_steps + 221 * cost_tiles_32x128 + 1323 * cost_tiles_32x128 * cost_steps + 1205 * cost_input + 358 * cost_output;
+      const int64_t cost_fast_d32_wide_pair = 2479000 + 75970 * cost_steps + 1136 * cost_tiles_32x128 + 1309 * cost_tiles_32x128 * cost_steps + 556 * cost_input + 111 * cost_output;
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
       const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
-      const int64_t cost_fast_d64_s1 = 2380000 + 60250 * cost_steps + 390 * cost_tiles_64x64 * cost_steps + 2159000 * cost_rounds_64x64_132 + 60300 * cost_rounds_64x64_132 * cost_steps + 5790 * cost_input + 47 * cost_output;
-      const int64_t cost_fast_d64_s2_pair = 3990000 + 32670 * cost_steps + 524 * cost_tiles_64x64 * cost_steps + 2754 * cost_input + 1714 * cost_output;
+      const int64_t cost_fast_d64_s1 = 2350000 + 53580 * cost_steps + 433 * cost_tiles_64x64 * cost_steps + 2325000 * cost_rounds_64x64_132 + 52320 * cost_rounds_64x64_132 * cost_steps + 5522 * cost_input + 151 * cost_output;
+      const int64_t cost_fast_d64_s2_pair = 3985000 + 32060 * cost_steps + 534 * cost_tiles_64x64 * cost_steps + 3609 * cost_input + 1257 * cost_output;
       const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
       const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
       const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
-      const int64_t cost_fast_d64_wide_deep = 3008000 + 54460 * cost_steps + 1229 * cost_tiles_64x128 * cost_steps + 1256000 * cost_rounds_64x128_132 + 50270 * cost_rounds_64x128_132 * cost_steps + 4643 * cost_input + 167 * cost_output;
+      const int64_t cost_fast_d64_wide_deep = 3094000 + 38400 * cost_steps + 1359 * cost_tiles_64x128 * cost_steps + 1750000 * cost_rounds_64x128_132 + 33410 * cost_rounds_64x128_132 * cost_steps + 2741 * cost_input + 276 * cost_output;
       const int64_t cost_late_32x64_264_132 = cost_last_32x64 + 132;
       const int64_t cost_late_32x64_264_132_wholes = cost_late_32x64_264_132 / 264;
       const int64_t cost_shares_32x64_132 = cost_last_32x64 / 132;
       const int64_t cost_weight = N * K / 1024;
-      const int64_t cost_fast_f32x64_128_s2 = 2533000 + 21930 * cost_steps + 3060 * cost_tiles_32x64 + 139 * cost_tiles_32x64 * cost_steps + 4495 * cost_rounds_32x64_264 * cost_steps + 101800 * cost_late_32x64_264_132_wholes + 6394 * cost_shares_32x64_132 * cost_steps + 159 * cost_weight + 1429 * cost_input + 1 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_fast_f32x64_128_s2 = 2571000 + 21160 * cost_steps + 3502 * cost_tiles_32x64 + 144 * cost_tiles_32x64 * cost_steps + 1897 * cost_rounds_32x64_264 * cost_steps + 56850 * cost_late_32x64_264_132_wholes + 2980 * cost_shares_32x64_132 * cost_steps + 163 * cost_weight + 1267 * cost_input + 1 * cost_outside_32x64 * cost_steps;
       const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
       const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
-      const int64_t cost_fast_f64x64_128_s2 = 3176000 + 27410 * cost_steps + 826 * cost_tiles_64x64 + 244 * cost_tiles_64x64 * cost_steps + 311200 * cost_rounds_64x64_132 + 25970 * cost_rounds_64x64_132 * cost_steps + 20930 * cost_late_64x64_132_66_wholes * cost_steps + 81 * cost_weight + 232 * cost_input + 85 * cost_output;
-      const int64_t cost_fast_f64x64_128 = 2270000 + 75200 * cost_steps + 3032 * cost_tiles_64x64 + 57 * cost_tiles_64x64 * cost_steps + 75570 * cost_rounds_64x64_132 * cost_steps + 74 * cost_weight + 70 * cost_input;
+      const int64_t cost_fast_f64x64_128_s2 = 3235000 + 27820 * cost_steps + 541 * cost_tiles_64x64 + 228 * cost_tiles_64x64 * cost_steps + 314100 * cost_rounds_64x64_132 + 21140 * cost_rounds_64x64_132 * cost_steps + 21540 * cost_late_64x64_132_66_wholes * cost_steps + 85 * cost_weight + 168 * cost_input + 327 * cost_output;
+      const int64_t cost_fast_f64x64_128 = 2279000 + 76280 * cost_steps + 2922 * cost_tiles_64x64 + 17 * cost_tiles_64x64 * cost_steps + 88230 * cost_rounds_64x64_132 + 74460 * cost_rounds_64x64_132 * cost_steps + 82 * cost_weight + 33 * cost_input + 30 * cost_output;
+      const int64_t cost_fast_f64x128_128 = 3108000 + 59060 * cost_steps + 1249 * cost_tiles_64x128 + 38 * cost_tiles_64x128 * cost_steps + 24940 * cost_rounds_64x128_132 + 88170 * cost_rounds_64x128_132 * cost_steps + 153 * cost_weight + 729 * cost_input;
       const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
       const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
       const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
       const int64_t cost_late_128x64_132_66 = cost_last_128x64 + 66;
       const int64_t cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 / 132;
-      const int64_t cost_fast_f128x64_128_s2 = 3588000 + 34030 * cost_steps + 347 * cost_tiles_128x64 * cost_steps + 380300 * cost_rounds_128x64_132 + 37900 * cost_rounds_128x64_132 * cost_steps + 21120 * cost_late_128x64_132_66_wholes * cost_steps + 64 * cost_weight + 98 * cost_input + 151 * cost_output;
-      const int64_t cost_fast_f128x64_128 = 2782000 + 76280 * cost_steps + 154 * cost_tiles_128x64 * cost_steps + 211600 * cost_rounds_128x64_132 + 87360 * cost_rounds_128x64_132 * cost_steps + 69 * cost_weight + 121 * cost_input + 272 * cost_output;
+      const int64_t cost_fast_f128x64_128_s2 = 3670000 + 33830 * cost_steps + 340 * cost_tiles_128x64 * cost_steps + 614600 * cost_rounds_128x64_132 + 39530 * cost_rounds_128x64_132 * cost_steps + 18790 * cost_late_128x64_132_66_wholes * cost_steps + 61 * cost_weight + 150 * cost_input + 28 * cost_output;
+      const int64_t cost_fast_f128x64_128 = 2896000 + 72500 * cost_steps + 2506 * cost_tiles_128x64 + 186 * cost_tiles_128x64 * cost_steps + 184500 * cost_rounds_128x64_132 + 86090 * cost_rounds_128x64_132 * cost_steps + 52 * cost_weight + 42 * cost_input + 12 * cost_output;
+      const int64_t cost_tiles_128x96 = ((M + 127) / 128) * ((N + 95) / 96);
+      const int64_t cost_last_128x96 = cost_tiles_128x96 + -1;
+      const int64_t cost_rounds_128x96_132 = cost_last_128x96 / 132;
+      const int64_t cost_late_128x96_132_66 = cost_last_128x96 + 66;
+      const int64_t cost_late_128x96_132_66_wholes = cost_late_128x96_132_66 / 132;
+      const int64_t cost_fast_f128x96_128_s2 = 4131000 + 43140 * cost_steps + 382 * cost_tiles_128x96 * cost_steps + 1394000 * cost_rounds_128x96_132 + 60110 * cost_rounds_128x96_132 * cost_steps + 22590 * cost_late_128x96_132_66_wholes * cost_steps + 87 * cost_weight + 298 * cost_input;
+      const int64_t cost_tiles_128x112 = ((M + 127) / 128) * ((N + 111) / 112);
+      const int64_t cost_last_128x112 = cost_tiles_128x112 + -1;
+      const int64_t cost_rounds_128x112_132 = cost_last_128x112 / 132;
+      const int64_t cost_late_128x112_132_66 = cost_last_128x112 + 66;
+      const int64_t cost_late_128x112_132_66_wholes = cost_late_128x112_132_66 / 132;
+      const int64_t cost_fast_f128x112_128_s2 = 4652000 + 45490 * cost_steps + 359 * cost_tiles_128x112 * cost_steps + 1702000 * cost_rounds_128x112_132 + 65210 * cost_rounds_128x112_132 * cost_steps + 28830 * cost_late_128x112_132_66_wholes * cost_steps + 100 * cost_weight + 314 * cost_input;
       const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
       const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
       const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
-      const int64_t cost_fast_f128x128_128_team = 3081000 + 114500 * cost_steps + 230 * cost_tiles_128x128 * cost_steps + 983200 * cost_rounds_128x128_132 + 131100 * cost_rounds_128x128_132 * cost_steps + 94 * cost_weight + 216 * cost_input + 60 * cost_output;
-      const int64_t cost_fast_f128x128_128 = 3496000 + 113200 * cost_steps + 265 * cost_tiles_128x128 * cost_steps + 120300 * cost_rounds_128x128_132 * cost_steps + 98 * cost_weight + 210 * cost_input + 75 * cost_output;
+      const int64_t cost_fast_f128x128_128_team = 3648000 + 106800 * cost_steps + 262 * cost_tiles_128x128 * cost_steps + 903400 * cost_rounds_128x128_132 + 128900 * cost_rounds_128x128_132 * cost_steps + 90 * cost_weight + 198 * cost_input + 20 * cost_output;
+      const int64_t cost_fast_f128x128_128 = 3843000 + 108100 * cost_steps + 148 * cost_tiles_128x128 + 288 * cost_tiles_128x128 * cost_steps + 120400 * cost_rounds_128x128_132 * cost_steps + 91 * cost_weight + 194 * cost_input + 48 * cost_output;
+      const int64_t cost_tiles_128x160 = ((M + 127) / 128) * ((N + 159) / 160);
+      const int64_t cost_last_128x160 = cost_tiles_128x160 + -1;
+      const int64_t cost_rounds_128x160_132 = cost_last_128x160 / 132;
+      const int64_t cost_fast_f128x160_128 = 4526000 + 152100 * cost_steps + 155 * cost_tiles_128x160 * cost_steps + 166300 * cost_rounds_128x160_132 * cost_steps + 103 * cost_weight + 248 * cost_input + 271 * cost_output;
+      const int64_t cost_tiles_128x224 = ((M + 127) / 128) * ((N + 223) / 224);
+      const int64_t cost_last_128x224 = cost_tiles_128x224 + -1;
+      const int64_t cost_rounds_128x224_132 = cost_last_128x224 / 132;
+      const int64_t cost_fast_f128x224_128 = 4410000 + 211500 * cost_steps + 6497 * cost_tiles_128x224 + 195 * cost_tiles_128x224 * cost_steps + 1520000 * cost_rounds_128x224_132 + 237500 * cost_rounds_128x224_132 * cost_steps + 98 * cost_weight + 274 * cost_input;
+      const int64_t cost_tiles_160x64 = ((M + 159) / 160) * ((N + 63) / 64);
+      const int64_t cost_last_160x64 = cost_tiles_160x64 + -1;
+      const int64_t cost_rounds_160x64_132 = cost_last_160x64 / 132;
+      const int64_t cost_late_160x64_132_66 = cost_last_160x64 + 66;
+      const int64_t cost_late_160x64_132_66_wholes = cost_late_160x64_132_66 / 132;
+      const int64_t cost_fast_f160x64_128_s2 = 4178000 + 38610 * cost_steps + 193 * cost_tiles_160x64 * cost_steps + 967100 * cost_rounds_160x64_132 + 62660 * cost_rounds_160x64_132 * cost_steps + 25820 * cost_late_160x64_132_66_wholes * cost_steps + 81 * cost_weight + 465 * cost_input + 512 * cost_output;
+      const int64_t cost_tiles_160x128 = ((M + 159) / 160) * ((N + 127) / 128);
+      const int64_t cost_last_160x128 = cost_tiles_160x128 + -1;
+      const int64_t cost_rounds_160x128_132 = cost_last_160x128 / 132;
+      const int64_t cost_fast_f160x128_128 = 5293000 + 148200 * cost_steps + 238 * cost_tiles_160x128 * cost_steps + 159200 * cost_rounds_160x128_132 * cost_steps + 75 * cost_weight + 255 * cost_input + 200 * cost_output;
       const int64_t cost_tiles_192x64 = ((M + 191) / 192) * ((N + 63) / 64);
       const int64_t cost_last_192x64 = cost_tiles_192x64 + -1;
       const int64_t cost_rounds_192x64_132 = cost_last_192x64 / 132;
       const int64_t cost_late_192x64_132_66 = cost_last_192x64 + 66;
       const int64_t cost_late_192x64_132_66_wholes = cost_late_192x64_132_66 / 132;
-      const int64_t cost_fast_f192x64_128_s2 = 4450000 + 40260 * cost_steps + 372 * cost_tiles_192x64 * cost_steps + 1218000 * cost_rounds_192x64_132 + 60930 * cost_rounds_192x64_132 * cost_steps + 20880 * cost_late_192x64_132_66_wholes * cost_steps + 85 * cost_weight + 285 * cost_input;
+      const int64_t cost_fast_f192x64_128_s2 = 4580000 + 40520 * cost_steps + 331 * cost_tiles_192x64 * cost_steps + 1172000 * cost_rounds_192x64_132 + 64510 * cost_rounds_192x64_132 * cost_steps + 23560 * cost_late_192x64_132_66_wholes * cost_steps + 82 * cost_weight + 228 * cost_input + 83 * cost_output;
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-      const int64_t cost_fast_f192x128_128 = 4845000 + 179400 * cost_steps + 269 * cost_tiles_192x128 * cost_steps + 189400 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 227 * cost_input + 189 * cost_output;
+      const int64_t cost_fast_f192x128_128 = 5302000 + 173500 * cost_steps + 241 * cost_tiles_192x128 * cost_steps + 191600 * cost_rounds_192x128_132 * cost_steps + 91 * cost_weight + 329 * cost_input + 143 * cost_output;
       const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
       const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
       const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
-      const int64_t cost_fast_f256x128_128 = 3496000 + 257300 * cost_steps + 192 * cost_tiles_256x128 * cost_steps + 572500 * cost_rounds_256x128_132 + 275600 * cost_rounds_256x128_132 * cost_steps + 79 * cost_weight + 135 * cost_input + 385 * cost_output;
-      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_fast_d8x8_pair <= cost_fast_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d8x8_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f64x64_128 && cost_fast_d8x8_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f128x64_128 && cost_fast_d8x8_pair <= cost_fast_f128x128_128_team && cost_fast_d8x8_pair <= cost_fast_f128x128_128 && cost_fast_d8x8_pair <= cost_fast_f192x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f192x128_128 && cost_fast_d8x8_pair <= cost_fast_f256x128_128) {  // engine-fast-d8x8-pair
+      const int64_t cost_fast_f256x128_128 = 3364000 + 258400 * cost_steps + 127 * cost_tiles_256x128 * cost_steps + 209600 * cost_rounds_256x128_132 + 277800 * cost_rounds_256x128_132 * cost_steps + 92 * cost_weight + 173 * cost_input + 501 * cost_output;
+      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_fast_d8x8_pair <= cost_fast_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d8x8_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f64x64_128 && cost_fast_d8x8_pair <= cost_fast_f64x128_128 && cost_fast_d8x8_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f128x64_128 && cost_fast_d8x8_pair <= cost_fast_f128x96_128_s2 && cost_fast_d8x8_pair <= cost_fast_f128x112_128_s2 && cost_fast_d8x8_pair <= cost_fast_f128x128_128_team && cost_fast_d8x8_pair <= cost_fast_f128x128_128 && cost_fast_d8x8_pair <= cost_fast_f128x160_128 && cost_fast_d8x8_pair <= cost_fast_f128x224_128 && cost_fast_d8x8_pair <= cost_fast_f160x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f160x128_128 && cost_fast_d8x8_pair <= cost_fast_f192x64_128_s2 && cost_fast_d8x8_pair <= cost_fast_f192x128_128 && cost_fast_d8x8_pair <= cost_fast_f256x128_128) {  // engine-fast-d8x8-pair
         rule = 4;
         return 0;
       }
-      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1 <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s1 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d8_s1 <= cost_fast_f32x64_128_s2 && cost_fast_d8_s1 <= cost_fast_f64x64_128_s2 && cost_fast_d8_s1 <= cost_fast_f64x64_128 && cost_fast_d8_s1 <= cost_fast_f128x64_128_s2 && cost_fast_d8_s1 <= cost_fast_f128x64_128 && cost_fast_d8_s1 <= cost_fast_f128x128_128_team && cost_fast_d8_s1 <= cost_fast_f128x128_128 && cost_fast_d8_s1 <= cost_fast_f192x64_128_s2 && cost_fast_d8_s1 <= cost_fast_f192x128_128 && cost_fast_d8_s1 <= cost_fast_f256x128_128) {  // engine-fast-d8-s1
+      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1 <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s1 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d8_s1 <= cost_fast_f32x64_128_s2 && cost_fast_d8_s1 <= cost_fast_f64x64_128_s2 && cost_fast_d8_s1 <= cost_fast_f64x64_128 && cost_fast_d8_s1 <= cost_fast_f64x128_128 && cost_fast_d8_s1 <= cost_fast_f128x64_128_s2 && cost_fast_d8_s1 <= cost_fast_f128x64_128 && cost_fast_d8_s1 <= cost_fast_f128x96_128_s2 && cost_fast_d8_s1 <= cost_fast_f128x112_128_s2 && cost_fast_d8_s1 <= cost_fast_f128x128_128_team && cost_fast_d8_s1 <= cost_fast_f128x128_128 && cost_fast_d8_s1 <= cost_fast_f128x160_128 && cost_fast_d8_s1 <= cost_fast_f128x224_128 && cost_fast_d8_s1 <= cost_fast_f160x64_128_s2 && cost_fast_d8_s1 <= cost_fast_f160x128_128 && cost_fast_d8_s1 <= cost_fast_f192x64_128_s2 && cost_fast_d8_s1 <= cost_fast_f192x128_128 && cost_fast_d8_s1 <= cost_fast_f256x128_128) {  // engine-fast-d8-s1
         rule = 5;
         return 0;
       }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d8_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f64x64_128 && cost_fast_d8_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f128x64_128 && cost_fast_d8_s2 <= cost_fast_f128x128_128_team && cost_fast_d8_s2 <= cost_fast_f128x128_128 && cost_fast_d8_s2 <= cost_fast_f192x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f192x128_128 && cost_fast_d8_s2 <= cost_fast_f256x128_128) {  // engine-fast-d8-s2
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d8_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f64x64_128 && cost_fast_d8_s2 <= cost_fast_f64x128_128 && cost_fast_d8_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f128x64_128 && cost_fast_d8_s2 <= cost_fast_f128x96_128_s2 && cost_fast_d8_s2 <= cost_fast_f128x112_128_s2 && cost_fast_d8_s2 <= cost_fast_f128x128_128_team && cost_fast_d8_s2 <= cost_fast_f128x128_128 && cost_fast_d8_s2 <= cost_fast_f128x160_128 && cost_fast_d8_s2 <= cost_fast_f128x224_128 && cost_fast_d8_s2 <= cost_fast_f160x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f160x128_128 && cost_fast_d8_s2 <= cost_fast_f192x64_128_s2 && cost_fast_d8_s2 <= cost_fast_f192x128_128 && cost_fast_d8_s2 <= cost_fast_f256x128_128) {  // engine-fast-d8-s2
         rule = 6;
         return 0;
       }
-      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d8_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f64x64_128 && cost_fast_d8_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f128x64_128 && cost_fast_d8_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d8_s1_pair <= cost_fast_f128x128_128 && cost_fast_d8_s1_pair <= cost_fast_f192x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f192x128_128 && cost_fast_d8_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-s1-pair
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d8_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f64x64_128 && cost_fast_d8_s1_pair <= cost_fast_f64x128_128 && cost_fast_d8_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f128x64_128 && cost_fast_d8_s1_pair <= cost_fast_f128x96_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f128x112_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d8_s1_pair <= cost_fast_f128x128_128 && cost_fast_d8_s1_pair <= cost_fast_f128x160_128 && cost_fast_d8_s1_pair <= cost_fast_f128x224_128 && cost_fast_d8_s1_pair <= cost_fast_f160x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f160x128_128 && cost_fast_d8_s1_pair <= cost_fast_f192x64_128_s2 && cost_fast_d8_s1_pair <= cost_fast_f192x128_128 && cost_fast_d8_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-s1-pair
         rule = 7;
         return 0;
       }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d8_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f64x64_128 && cost_fast_d8_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f128x64_128 && cost_fast_d8_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d8_s2_pair <= cost_fast_f128x128_128 && cost_fast_d8_s2_pair <= cost_fast_f192x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f192x128_128 && cost_fast_d8_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-s2-pair
+      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d8_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f64x64_128 && cost_fast_d8_s2_pair <= cost_fast_f64x128_128 && cost_fast_d8_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f128x64_128 && cost_fast_d8_s2_pair <= cost_fast_f128x96_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f128x112_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d8_s2_pair <= cost_fast_f128x128_128 && cost_fast_d8_s2_pair <= cost_fast_f128x160_128 && cost_fast_d8_s2_pair <= cost_fast_f128x224_128 && cost_fast_d8_s2_pair <= cost_fast_f160x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f160x128_128 && cost_fast_d8_s2_pair <= cost_fast_f192x64_128_s2 && cost_fast_d8_s2_pair <= cost_fast_f192x128_128 && cost_fast_d8_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d8-s2-pair
         rule = 8;
         return 0;
       }
-      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d16_s1 <= cost_fast_f32x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f64x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f64x64_128 && cost_fast_d16_s1 <= cost_fast_f128x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f128x64_128 && cost_fast_d16_s1 <= cost_fast_f128x128_128_team && cost_fast_d16_s1 <= cost_fast_f128x128_128 && cost_fast_d16_s1 <= cost_fast_f192x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f192x128_128 && cost_fast_d16_s1 <= cost_fast_f256x128_128) {  // engine-fast-d16-s1
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d16_s1 <= cost_fast_f32x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f64x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f64x64_128 && cost_fast_d16_s1 <= cost_fast_f64x128_128 && cost_fast_d16_s1 <= cost_fast_f128x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f128x64_128 && cost_fast_d16_s1 <= cost_fast_f128x96_128_s2 && cost_fast_d16_s1 <= cost_fast_f128x112_128_s2 && cost_fast_d16_s1 <= cost_fast_f128x128_128_team && cost_fast_d16_s1 <= cost_fast_f128x128_128 && cost_fast_d16_s1 <= cost_fast_f128x160_128 && cost_fast_d16_s1 <= cost_fast_f128x224_128 && cost_fast_d16_s1 <= cost_fast_f160x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f160x128_128 && cost_fast_d16_s1 <= cost_fast_f192x64_128_s2 && cost_fast_d16_s1 <= cost_fast_f192x128_128 && cost_fast_d16_s1 <= cost_fast_f256x128_128) {  // engine-fast-d16-s1
         rule = 9;
         return 0;
       }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d16_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f64x64_128 && cost_fast_d16_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f128x64_128 && cost_fast_d16_s2 <= cost_fast_f128x128_128_team && cost_fast_d16_s2 <= cost_fast_f128x128_128 && cost_fast_d16_s2 <= cost_fast_f192x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f192x128_128 && cost_fast_d16_s2 <= cost_fast_f256x128_128) {  // engine-fast-d16-s2
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s2 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d16_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f64x64_128 && cost_fast_d16_s2 <= cost_fast_f64x128_128 && cost_fast_d16_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f128x64_128 && cost_fast_d16_s2 <= cost_fast_f128x96_128_s2 && cost_fast_d16_s2 <= cost_fast_f128x112_128_s2 && cost_fast_d16_s2 <= cost_fast_f128x128_128_team && cost_fast_d16_s2 <= cost_fast_f128x128_128 && cost_fast_d16_s2 <= cost_fast_f128x160_128 && cost_fast_d16_s2 <= cost_fast_f128x224_128 && cost_fast_d16_s2 <= cost_fast_f160x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f160x128_128 && cost_fast_d16_s2 <= cost_fast_f192x64_128_s2 && cost_fast_d16_s2 <= cost_fast_f192x128_128 && cost_fast_d16_s2 <= cost_fast_f256x128_128) {  // engine-fast-d16-s2
         rule = 10;
         return 0;
       }
-      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d16_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f64x64_128 && cost_fast_d16_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f128x64_128 && cost_fast_d16_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d16_s1_pair <= cost_fast_f128x128_128 && cost_fast_d16_s1_pair <= cost_fast_f192x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f192x128_128 && cost_fast_d16_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d16-s1-pair
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d16_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f64x64_128 && cost_fast_d16_s1_pair <= cost_fast_f64x128_128 && cost_fast_d16_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f128x64_128 && cost_fast_d16_s1_pair <= cost_fast_f128x96_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f128x112_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d16_s1_pair <= cost_fast_f128x128_128 && cost_fast_d16_s1_pair <= cost_fast_f128x160_128 && cost_fast_d16_s1_pair <= cost_fast_f128x224_128 && cost_fast_d16_s1_pair <= cost_fast_f160x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f160x128_128 && cost_fast_d16_s1_pair <= cost_fast_f192x64_128_s2 && cost_fast_d16_s1_pair <= cost_fast_f192x128_128 && cost_fast_d16_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d16-s1-pair
         rule = 11;
         return 0;
       }
-      if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_wide_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d16_wide_pair <= cost_fast_f32x64_128_s2 && cost_fast_d16_wide_pair <= cost_fast_f64x64_128_s2 && cost_fast_d16_wide_pair <= cost_fast_f64x64_128 && cost_fast_d16_wide_pair <= cost_fast_f128x64_128_s2 && cost_fast_d16_wide_pair <= cost_fast_f128x64_128 && cost_fast_d16_wide_pair <= cost_fast_f128x128_128_team && cost_fast_d16_wide_pair <= cost_fast_f128x128_128 && cost_fast_d16_wide_pair <= cost_fast_f192x64_128_s2 && cost_fast_d16_wide_pair <= cost_fast_f192x128_128 && cost_fast_d16_wide_pair <= cost_fast_f256x128_128) {  // engine-fast-d16-wide-pair
+      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d16_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f64x64_128 && cost_fast_d16_s2_pair <= cost_fast_f64x128_128 && cost_fast_d16_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f128x64_128 && cost_fast_d16_s2_pair <= cost_fast_f128x96_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f128x112_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d16_s2_pair <= cost_fast_f128x128_128 && cost_fast_d16_s2_pair <= cost_fast_f128x160_128 && cost_fast_d16_s2_pair <= cost_fast_f128x224_128 && cost_fast_d16_s2_pair <= cost_fast_f160x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f160x128_128 && cost_fast_d16_s2_pair <= cost_fast_f192x64_128_s2 && cost_fast_d16_s2_pair <= cost_fast_f192x128_128 && cost_fast_d16_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d16-s2-pair
         rule = 12;
         return 0;
       }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d32_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f64x64_128 && cost_fast_d32_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f128x64_128 && cost_fast_d32_s2 <= cost_fast_f128x128_128_team && cost_fast_d32_s2 <= cost_fast_f128x128_128 && cost_fast_d32_s2 <= cost_fast_f192x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f192x128_128 && cost_fast_d32_s2 <= cost_fast_f256x128_128) {  // engine-fast-d32-s2
+      if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_wide_pair <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d16_wide_pair <= cost_fast_f32x64_128_s2 && cost_fast_d16_wide_pair <= cost_fast_f64x64_128_s2 && cost_fast_d16_wide_pair <= cost_fast_f64x64_128 && cost_fast_d16_wide_pair <= cost_fast_f64x128_128 && cost_fast_d16_wide_pair <= cost_fast_f128x64_128_s2 && cost_fast_d16_wide_pair <= cost_fast_f128x64_128 && cost_fast_d16_wide_pair <= cost_fast_f128x96_128_s2 && cost_fast_d16_wide_pair <= cost_fast_f128x112_128_s2 && cost_fast_d16_wide_pair <= cost_fast_f128x128_128_team && cost_fast_d16_wide_pair <= cost_fast_f128x128_128 && cost_fast_d16_wide_pair <= cost_fast_f128x160_128 && cost_fast_d16_wide_pair <= cost_fast_f128x224_128 && cost_fast_d16_wide_pair <= cost_fast_f160x64_128_s2 && cost_fast_d16_wide_pair <= cost_fast_f160x128_128 && cost_fast_d16_wide_pair <= cost_fast_f192x64_128_s2 && cost_fast_d16_wide_pair <= cost_fast_f192x128_128 && cost_fast_d16_wide_pair <= cost_fast_f256x128_128) {  // engine-fast-d16-wide-pair
         rule = 13;
         return 0;
       }
-      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d32_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f64x64_128 && cost_fast_d32_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f128x64_128 && cost_fast_d32_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d32_s1_pair <= cost_fast_f128x128_128 && cost_fast_d32_s1_pair <= cost_fast_f192x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f192x128_128 && cost_fast_d32_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-s1-pair
+      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s1 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d32_s1 <= cost_fast_f32x64_128_s2 && cost_fast_d32_s1 <= cost_fast_f64x64_128_s2 && cost_fast_d32_s1 <= cost_fast_f64x64_128 && cost_fast_d32_s1 <= cost_fast_f64x128_128 && cost_fast_d32_s1 <= cost_fast_f128x64_128_s2 && cost_fast_d32_s1 <= cost_fast_f128x64_128 && cost_fast_d32_s1 <= cost_fast_f128x96_128_s2 && cost_fast_d32_s1 <= cost_fast_f128x112_128_s2 && cost_fast_d32_s1 <= cost_fast_f128x128_128_team && cost_fast_d32_s1 <= cost_fast_f128x128_128 && cost_fast_d32_s1 <= cost_fast_f128x160_128 && cost_fast_d32_s1 <= cost_fast_f128x224_128 && cost_fast_d32_s1 <= cost_fast_f160x64_128_s2 && cost_fast_d32_s1 <= cost_fast_f160x128_128 && cost_fast_d32_s1 <= cost_fast_f192x64_128_s2 && cost_fast_d32_s1 <= cost_fast_f192x128_128 && cost_fast_d32_s1 <= cost_fast_f256x128_128) {  // engine-fast-d32-s1
         rule = 14;
         return 0;
       }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s2_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d32_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f64x64_128 && cost_fast_d32_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f128x64_128 && cost_fast_d32_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d32_s2_pair <= cost_fast_f128x128_128 && cost_fast_d32_s2_pair <= cost_fast_f192x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f192x128_128 && cost_fast_d32_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-s2-pair
+      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d32_s2 <= cost_fast_f32x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f64x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f64x64_128 && cost_fast_d32_s2 <= cost_fast_f64x128_128 && cost_fast_d32_s2 <= cost_fast_f128x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f128x64_128 && cost_fast_d32_s2 <= cost_fast_f128x96_128_s2 && cost_fast_d32_s2 <= cost_fast_f128x112_128_s2 && cost_fast_d32_s2 <= cost_fast_f128x128_128_team && cost_fast_d32_s2 <= cost_fast_f128x128_128 && cost_fast_d32_s2 <= cost_fast_f128x160_128 && cost_fast_d32_s2 <= cost_fast_f128x224_128 && cost_fast_d32_s2 <= cost_fast_f160x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f160x128_128 && cost_fast_d32_s2 <= cost_fast_f192x64_128_s2 && cost_fast_d32_s2 <= cost_fast_f192x128_128 && cost_fast_d32_s2 <= cost_fast_f256x128_128) {  // engine-fast-d32-s2
         rule = 15;
         return 0;
       }
-      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_wide_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_wide_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_wide_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d32_wide_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f64x64_128 && cost_fast_d32_wide_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f128x64_128 && cost_fast_d32_wide_pair <= cost_fast_f128x128_128_team && cost_fast_d32_wide_pair <= cost_fast_f128x128_128 && cost_fast_d32_wide_pair <= cost_fast_f192x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f192x128_128 && cost_fast_d32_wide_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-wide-pair
+      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d32_s1_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f64x64_128 && cost_fast_d32_s1_pair <= cost_fast_f64x128_128 && cost_fast_d32_s1_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f128x64_128 && cost_fast_d32_s1_pair <= cost_fast_f128x96_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f128x112_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f128x128_128_team && cost_fast_d32_s1_pair <= cost_fast_f128x128_128 && cost_fast_d32_s1_pair <= cost_fast_f128x160_128 && cost_fast_d32_s1_pair <= cost_fast_f128x224_128 && cost_fast_d32_s1_pair <= cost_fast_f160x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f160x128_128 && cost_fast_d32_s1_pair <= cost_fast_f192x64_128_s2 && cost_fast_d32_s1_pair <= cost_fast_f192x128_128 && cost_fast_d32_s1_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-s1-pair
         rule = 16;
         return 0;
       }
-      if (M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && (cost_fast_d64_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d64_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d64_s1 <= cost_fast_f32x64_128_s2 && cost_fast_d64_s1 <= cost_fast_f64x64_128_s2 && cost_fast_d64_s1 <= cost_fast_f64x64_128 && cost_fast_d64_s1 <= cost_fast_f128x64_128_s2 && cost_fast_d64_s1 <= cost_fast_f128x64_128 && cost_fast_d64_s1 <= cost_fast_f128x128_128_team && cost_fast_d64_s1 <= cost_fast_f128x128_128 && cost_fast_d64_s1 <= cost_fast_f192x64_128_s2 && cost_fast_d64_s1 <= cost_fast_f192x128_128 && cost_fast_d64_s1 <= cost_fast_f256x128_128) {  // engine-fast-d64-s1
+      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s2_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d32_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f64x64_128 && cost_fast_d32_s2_pair <= cost_fast_f64x128_128 && cost_fast_d32_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f128x64_128 && cost_fast_d32_s2_pair <= cost_fast_f128x96_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f128x112_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d32_s2_pair <= cost_fast_f128x128_128 && cost_fast_d32_s2_pair <= cost_fast_f128x160_128 && cost_fast_d32_s2_pair <= cost_fast_f128x224_128 && cost_fast_d32_s2_pair <= cost_fast_f160x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f160x128_128 && cost_fast_d32_s2_pair <= cost_fast_f192x64_128_s2 && cost_fast_d32_s2_pair <= cost_fast_f192x128_128 && cost_fast_d32_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-s2-pair
         rule = 17;
         return 0;
       }
-      if (M <= 64 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 264 <= 24576 && (cost_fast_d64_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d64_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d64_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d64_s2_pair <= cost_fast_f64x64_128 && cost_fast_d64_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d64_s2_pair <= cost_fast_f128x64_128 && cost_fast_d64_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d64_s2_pair <= cost_fast_f128x128_128 && cost_fast_d64_s2_pair <= cost_fast_f192x64_128_s2 && cost_fast_d64_s2_pair <= cost_fast_f192x128_128 && cost_fast_d64_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d64-s2-pair
+      if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_wide_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_wide_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_wide_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d32_wide_pair <= cost_fast_f32x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f64x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f64x64_128 && cost_fast_d32_wide_pair <= cost_fast_f64x128_128 && cost_fast_d32_wide_pair <= cost_fast_f128x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f128x64_128 && cost_fast_d32_wide_pair <= cost_fast_f128x96_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f128x112_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f128x128_128_team && cost_fast_d32_wide_pair <= cost_fast_f128x128_128 && cost_fast_d32_wide_pair <= cost_fast_f128x160_128 && cost_fast_d32_wide_pair <= cost_fast_f128x224_128 && cost_fast_d32_wide_pair <= cost_fast_f160x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f160x128_128 && cost_fast_d32_wide_pair <= cost_fast_f192x64_128_s2 && cost_fast_d32_wide_pair <= cost_fast_f192x128_128 && cost_fast_d32_wide_pair <= cost_fast_f256x128_128) {  // engine-fast-d32-wide-pair
         rule = 18;
         return 0;
       }
-      if (M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960 && cost_fast_d64_wide_deep <= cost_fast_f32x64_128_s2 && cost_fast_d64_wide_deep <= cost_fast_f64x64_128_s2 && cost_fast_d64_wide_deep <= cost_fast_f64x64_128 && cost_fast_d64_wide_deep <= cost_fast_f128x64_128_s2 && cost_fast_d64_wide_deep <= cost_fast_f128x64_128 && cost_fast_d64_wide_deep <= cost_fast_f128x128_128_team && cost_fast_d64_wide_deep <= cost_fast_f128x128_128 && cost_fast_d64_wide_deep <= cost_fast_f192x64_128_s2 && cost_fast_d64_wide_deep <= cost_fast_f192x128_128 && cost_fast_d64_wide_deep <= cost_fast_f256x128_128) {  // engine-fast-d64-wide-deep
+      if (M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && (cost_fast_d64_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d64_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d64_s1 <= cost_fast_f32x64_128_s2 && cost_fast_d64_s1 <= cost_fast_f64x64_128_s2 && cost_fast_d64_s1 <= cost_fast_f64x64_128 && cost_fast_d64_s1 <= cost_fast_f64x128_128 && cost_fast_d64_s1 <= cost_fast_f128x64_128_s2 && cost_fast_d64_s1 <= cost_fast_f128x64_128 && cost_fast_d64_s1 <= cost_fast_f128x96_128_s2 && cost_fast_d64_s1 <= cost_fast_f128x112_128_s2 && cost_fast_d64_s1 <= cost_fast_f128x128_128_team && cost_fast_d64_s1 <= cost_fast_f128x128_128 && cost_fast_d64_s1 <= cost_fast_f128x160_128 && cost_fast_d64_s1 <= cost_fast_f128x224_128 && cost_fast_d64_s1 <= cost_fast_f160x64_128_s2 && cost_fast_d64_s1 <= cost_fast_f160x128_128 && cost_fast_d64_s1 <= cost_fast_f192x64_128_s2 && cost_fast_d64_s1 <= cost_fast_f192x128_128 && cost_fast_d64_s1 <= cost_fast_f256x128_128) {  // engine-fast-d64-s1
         rule = 19;
         return 0;
       }
-      if (cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f32x64-128-s2
+      if (M <= 64 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 264 <= 24576 && (cost_fast_d64_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_fast_d64_s2_pair <= cost_fast_f32x64_128_s2 && cost_fast_d64_s2_pair <= cost_fast_f64x64_128_s2 && cost_fast_d64_s2_pair <= cost_fast_f64x64_128 && cost_fast_d64_s2_pair <= cost_fast_f64x128_128 && cost_fast_d64_s2_pair <= cost_fast_f128x64_128_s2 && cost_fast_d64_s2_pair <= cost_fast_f128x64_128 && cost_fast_d64_s2_pair <= cost_fast_f128x96_128_s2 && cost_fast_d64_s2_pair <= cost_fast_f128x112_128_s2 && cost_fast_d64_s2_pair <= cost_fast_f128x128_128_team && cost_fast_d64_s2_pair <= cost_fast_f128x128_128 && cost_fast_d64_s2_pair <= cost_fast_f128x160_128 && cost_fast_d64_s2_pair <= cost_fast_f128x224_128 && cost_fast_d64_s2_pair <= cost_fast_f160x64_128_s2 && cost_fast_d64_s2_pair <= cost_fast_f160x128_128 && cost_fast_d64_s2_pair <= cost_fast_f192x64_128_s2 && cost_fast_d64_s2_pair <= cost_fast_f192x128_128 && cost_fast_d64_s2_pair <= cost_fast_f256x128_128) {  // engine-fast-d64-s2-pair
         rule = 20;
-        return 2;
+        return 0;
       }
-      if (cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f64x64-128-s2
+      if (M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960 && cost_fast_d64_wide_deep <= cost_fast_f32x64_128_s2 && cost_fast_d64_wide_deep <= cost_fast_f64x64_128_s2 && cost_fast_d64_wide_deep <= cost_fast_f64x64_128 && cost_fast_d64_wide_deep <= cost_fast_f64x128_128 && cost_fast_d64_wide_deep <= cost_fast_f128x64_128_s2 && cost_fast_d64_wide_deep <= cost_fast_f128x64_128 && cost_fast_d64_wide_deep <= cost_fast_f128x96_128_s2 && cost_fast_d64_wide_deep <= cost_fast_f128x112_128_s2 && cost_fast_d64_wide_deep <= cost_fast_f128x128_128_team && cost_fast_d64_wide_deep <= cost_fast_f128x128_128 && cost_fast_d64_wide_deep <= cost_fast_f128x160_128 && cost_fast_d64_wide_deep <= cost_fast_f128x224_128 && cost_fast_d64_wide_deep <= cost_fast_f160x64_128_s2 && cost_fast_d64_wide_deep <= cost_fast_f160x128_128 && cost_fast_d64_wide_deep <= cost_fast_f192x64_128_s2 && cost_fast_d64_wide_deep <= cost_fast_f192x128_128 && cost_fast_d64_wide_deep <= cost_fast_f256x128_128) {  // engine-fast-d64-wide-deep
         rule = 21;
-        return 2;
+        return 0;
       }
-      if (cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f64x64-128
+      if (cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f64x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x96_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x112_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x160_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x224_128 && cost_fast_f32x64_128_s2 <= cost_fast_f160x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f160x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f32x64-128-s2
         rule = 22;
         return 2;
       }
-      if (cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f128x64-128-s2
+      if (cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f64x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x96_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x112_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x160_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x224_128 && cost_fast_f64x64_128_s2 <= cost_fast_f160x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f160x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f64x64-128-s2
         rule = 23;
         return 2;
       }
-      if (cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x64-128
+      if (cost_fast_f64x64_128 <= cost_fast_f64x128_128 && cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x96_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x112_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f128x160_128 && cost_fast_f64x64_128 <= cost_fast_f128x224_128 && cost_fast_f64x64_128 <= cost_fast_f160x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f160x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f64x64-128
         rule = 24;
         return 2;
       }
-      if (cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x64_128_s2 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // engine-fast-f128x128-128-team
+      if (cost_fast_f64x128_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x128_128 <= cost_fast_f128x64_128 && cost_fast_f64x128_128 <= cost_fast_f128x96_128_s2 && cost_fast_f64x128_128 <= cost_fast_f128x112_128_s2 && cost_fast_f64x128_128 <= cost_fast_f128x128_128_team && cost_fast_f64x128_128 <= cost_fast_f128x128_128 && cost_fast_f64x128_128 <= cost_fast_f128x160_128 && cost_fast_f64x128_128 <= cost_fast_f128x224_128 && cost_fast_f64x128_128 <= cost_fast_f160x64_128_s2 && cost_fast_f64x128_128 <= cost_fast_f160x128_128 && cost_fast_f64x128_128 <= cost_fast_f192x64_128_s2 && cost_fast_f64x128_128 <= cost_fast_f192x128_128 && cost_fast_f64x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f64x128-128
         rule = 25;
         return 2;
       }
-      if (cost_fast_f128x128_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x128-128
+      if (cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x96_128_s2 && cost_fast_f128x64_128_s2 <= cost_fast_f128x112_128_s2 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x160_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x224_128 && cost_fast_f128x64_128_s2 <= cost_fast_f160x64_128_s2 && cost_fast_f128x64_128_s2 <= cost_fast_f160x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f128x64-128-s2
         rule = 26;
         return 2;
       }
-      if (cost_fast_f192x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f192x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f192x64-128-s2
+      if (cost_fast_f128x64_128 <= cost_fast_f128x96_128_s2 && cost_fast_f128x64_128 <= cost_fast_f128x112_128_s2 && cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f128x160_128 && cost_fast_f128x64_128 <= cost_fast_f128x224_128 && cost_fast_f128x64_128 <= cost_fast_f160x64_128_s2 && cost_fast_f128x64_128 <= cost_fast_f160x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x64-128
         rule = 27;
         return 2;
       }
-      if (cost_fast_f192x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f192x128-128
+      if (cost_fast_f128x96_128_s2 <= cost_fast_f128x112_128_s2 && cost_fast_f128x96_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x96_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x96_128_s2 <= cost_fast_f128x160_128 && cost_fast_f128x96_128_s2 <= cost_fast_f128x224_128 && cost_fast_f128x96_128_s2 <= cost_fast_f160x64_128_s2 && cost_fast_f128x96_128_s2 <= cost_fast_f160x128_128 && cost_fast_f128x96_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f128x96_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x96_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f128x96-128-s2
         rule = 28;
         return 2;
       }
-      if (true) {  // engine-fast-f256x128-128
+      if (cost_fast_f128x112_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x112_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x112_128_s2 <= cost_fast_f128x160_128 && cost_fast_f128x112_128_s2 <= cost_fast_f128x224_128 && cost_fast_f128x112_128_s2 <= cost_fast_f160x64_128_s2 && cost_fast_f128x112_128_s2 <= cost_fast_f160x128_128 && cost_fast_f128x112_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f128x112_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x112_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f128x112-128-s2
         rule = 29;
+        return 2;
+      }
+      if (cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f128x160_128 && cost_fast_f128x128_128_team <= cost_fast_f128x224_128 && cost_fast_f128x128_128_team <= cost_fast_f160x64_128_s2 && cost_fast_f128x128_128_team <= cost_fast_f160x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x64_128_s2 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // engine-fast-f128x128-128-team
+        rule = 30;
+        return 2;
+      }
+      if (cost_fast_f128x128_128 <= cost_fast_f128x160_128 && cost_fast_f128x128_128 <= cost_fast_f128x224_128 && cost_fast_f128x128_128 <= cost_fast_f160x64_128_s2 && cost_fast_f128x128_128 <= cost_fast_f160x128_128 && cost_fast_f128x128_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x128-128
+        rule = 31;
+        return 2;
+      }
+      if (cost_fast_f128x160_128 <= cost_fast_f128x224_128 && cost_fast_f128x160_128 <= cost_fast_f160x64_128_s2 && cost_fast_f128x160_128 <= cost_fast_f160x128_128 && cost_fast_f128x160_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x160_128 <= cost_fast_f192x128_128 && cost_fast_f128x160_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x160-128
+        rule = 32;
+        return 2;
+      }
+      if (cost_fast_f128x224_128 <= cost_fast_f160x64_128_s2 && cost_fast_f128x224_128 <= cost_fast_f160x128_128 && cost_fast_f128x224_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x224_128 <= cost_fast_f192x128_128 && cost_fast_f128x224_128 <= cost_fast_f256x128_128) {  // engine-fast-f128x224-128
+        rule = 33;
+        return 2;
+      }
+      if (cost_fast_f160x64_128_s2 <= cost_fast_f160x128_128 && cost_fast_f160x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f160x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f160x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f160x64-128-s2
+        rule = 34;
+        return 2;
+      }
+      if (cost_fast_f160x128_128 <= cost_fast_f192x64_128_s2 && cost_fast_f160x128_128 <= cost_fast_f192x128_128 && cost_fast_f160x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f160x128-128
+        rule = 35;
+        return 2;
+      }
+      if (cost_fast_f192x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f192x64_128_s2 <= cost_fast_f256x128_128) {  // engine-fast-f192x64-128-s2
+        rule = 36;
+        return 2;
+      }
+      if (cost_fast_f192x128_128 <= cost_fast_f256x128_128) {  // engine-fast-f192x128-128
+        rule = 37;
+        return 2;
+      }
+      if (true) {  // engine-fast-f256x128-128
+        rule = 38;
         return 2;
       }
     }
@@ -832,8 +932,9 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
       const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
-      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
       const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
@@ -842,11 +943,11 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
       const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
       const int64_t cost_weight = N * K / 1024;
-      const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
-      const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
       const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
       const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
       const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
+      const int64_t cost_late_128x64_132_66 = cost_last_128x64 + 66;
+      const int64_t cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 / 132;
       const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
       const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
       const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
@@ -856,161 +957,183 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
       const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
       const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
-      const int64_t cost_row_d8x8_pair = 2961000 + 6814 * cost_steps + 151 * cost_tiles_8x16 * cost_steps + 16790 * cost_rounds_8x16_264 * cost_steps + 54790 * cost_input + 5114 * cost_output + 2 * cost_outside_8x16 * cost_steps;
-      const int64_t cost_row_d8_s1 = 1821000 + 49860 * cost_steps + 534 * cost_tiles_8x64 * cost_steps + 755000 * cost_rounds_8x64_132 + 31610 * cost_rounds_8x64_132 * cost_steps + 307 * cost_input;
-      const int64_t cost_row_d8_s2 = 2155000 + 18180 * cost_steps + 681 * cost_tiles_8x64 * cost_steps + 716 * cost_input;
-      const int64_t cost_row_d8_s1_pair = 1933000 + 52470 * cost_steps + 2219 * cost_tiles_8x64 + 547 * cost_tiles_8x64 * cost_steps + 51980 * cost_rounds_8x64_264 * cost_steps;
-      const int64_t cost_row_d8_s2_pair = 3226000 + 23920 * cost_steps + 612 * cost_tiles_8x64 * cost_steps;
+      const int64_t cost_row_d8x8_pair = 2993000 + 5855 * cost_steps + 162 * cost_tiles_8x16 * cost_steps + 14250 * cost_rounds_8x16_264 * cost_steps + 54560 * cost_input + 4118 * cost_output + 2 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_row_d8_s1 = 1788000 + 52180 * cost_steps + 531 * cost_tiles_8x64 * cost_steps + 730200 * cost_rounds_8x64_132 + 30890 * cost_rounds_8x64_132 * cost_steps + 588 * cost_input;
+      const int64_t cost_row_d8_s2 = 2155000 + 19000 * cost_steps + 655 * cost_tiles_8x64 * cost_steps + 527 * cost_input;
+      const int64_t cost_row_d8_s1_pair = 1872000 + 52840 * cost_steps + 3829 * cost_tiles_8x64 + 523 * cost_tiles_8x64 * cost_steps + 50590 * cost_rounds_8x64_264 * cost_steps;
+      const int64_t cost_row_d8_s2_pair = 3357000 + 23670 * cost_steps + 613 * cost_tiles_8x64 * cost_steps;
       const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
       const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
-      const int64_t cost_row_d8_wide_pair = 2162000 + 56160 * cost_steps + 314 * cost_tiles_8x128 + 1345 * cost_tiles_8x128 * cost_steps + 4221 * cost_input + 234 * cost_output + 2 * cost_outside_8x128 * cost_steps;
-      const int64_t cost_row_d16_s1 = 2089000 + 43770 * cost_steps + 563 * cost_tiles_16x64 * cost_steps + 762600 * cost_rounds_16x64_132 + 31220 * cost_rounds_16x64_132 * cost_steps + 1544 * cost_input;
-      const int64_t cost_row_d16_s2 = 2292000 + 19690 * cost_steps + 651 * cost_tiles_16x64 * cost_steps + 1013 * cost_input;
-      const int64_t cost_row_d16_s1_pair = 1974000 + 53020 * cost_steps + 627 * cost_tiles_16x64 * cost_steps + 47810 * cost_rounds_16x64_264 * cost_steps + 423 * cost_input + 787 * cost_output;
-      const int64_t cost_row_d16_wide_pair = 2165000 + 63010 * cost_steps + 1364 * cost_tiles_16x128 * cost_steps + 3069 * cost_input;
-      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
-      const int64_t cost_row_d32_s1 = 2197000 + 50720 * cost_steps + 520 * cost_tiles_32x64 * cost_steps + 1021000 * cost_rounds_32x64_132 + 34340 * cost_rounds_32x64_132 * cost_steps + 690 * cost_input + 1124 * cost_output;
-      const int64_t cost_row_d32_s2 = 2631000 + 19460 * cost_steps + 571 * cost_tiles_32x64 * cost_steps + 2643 * cost_input + 903 * cost_output + 3 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_row_d32_s1_pair = 2085000 + 55620 * cost_steps + 630 * cost_tiles_32x64 * cost_steps + 48940 * cost_rounds_32x64_264 * cost_steps + 2428 * cost_input + 978 * cost_output;
-      const int64_t cost_row_d32_s2_pair = 3300000 + 26200 * cost_steps + 667 * cost_tiles_32x64 * cost_steps + 1645 * cost_input;
-      const int64_t cost_row_d64_s1 = 2490000 + 65490 * cost_steps + 408 * cost_tiles_64x64 * cost_steps + 1954000 * cost_rounds_64x64_132 + 61910 * cost_rounds_64x64_132 * cost_steps + 2467 * cost_input;
+      const int64_t cost_row_d8_wide_pair = 2148000 + 56040 * cost_steps + 207 * cost_tiles_8x128 + 1347 * cost_tiles_8x128 * cost_steps + 4609 * cost_input + 162 * cost_output + 2 * cost_outside_8x128 * cost_steps;
+      const int64_t cost_row_d16_s1 = 2189000 + 33910 * cost_steps + 637 * cost_tiles_16x64 * cost_steps + 826500 * cost_rounds_16x64_132 + 21950 * cost_rounds_16x64_132 * cost_steps + 2729 * cost_input;
+      const int64_t cost_row_d16_s2 = 2294000 + 19840 * cost_steps + 656 * cost_tiles_16x64 * cost_steps + 678 * cost_input;
+      const int64_t cost_row_d16_s1_pair = 1933000 + 54070 * cost_steps + 630 * cost_tiles_16x64 * cost_steps + 46070 * cost_rounds_16x64_264 * cost_steps + 332 * cost_input + 761 * cost_output;
+      const int64_t cost_row_d16_s2_pair = 3174000 + 25220 * cost_steps + 646 * cost_tiles_16x64 * cost_steps + 747 * cost_input;
+      const int64_t cost_row_d16_wide_pair = 2186000 + 61870 * cost_steps + 1383 * cost_tiles_16x128 * cost_steps + 1670 * cost_input;
+      const int64_t cost_row_d32_s1 = 2232000 + 46590 * cost_steps + 562 * cost_tiles_32x64 * cost_steps + 1087000 * cost_rounds_32x64_132 + 28100 * cost_rounds_32x64_132 * cost_steps + 531 * cost_input + 972 * cost_output;
+      const int64_t cost_row_d32_s2 = 2652000 + 18450 * cost_steps + 600 * cost_tiles_32x64 * cost_steps + 2780 * cost_input + 745 * cost_output + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_row_d32_s1_pair = 2102000 + 54330 * cost_steps + 637 * cost_tiles_32x64 * cost_steps + 46600 * cost_rounds_32x64_264 * cost_steps + 2541 * cost_input + 1016 * cost_output;
+      const int64_t cost_row_d32_s2_pair = 3349000 + 26690 * cost_steps + 648 * cost_tiles_32x64 * cost_steps + 2139 * cost_input;
+      const int64_t cost_row_d64_s1 = 2530000 + 66190 * cost_steps + 418 * cost_tiles_64x64 * cost_steps + 1863000 * cost_rounds_64x64_132 + 61270 * cost_rounds_64x64_132 * cost_steps + 1881 * cost_input;
       const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
-      const int64_t cost_row_d64_s2 = 3212000 + 20850 * cost_steps + 397 * cost_tiles_64x64 * cost_steps + 4644 * cost_input + 662 * cost_output + 5 * cost_outside_64x64 * cost_steps;
-      const int64_t cost_row_d64_s2_pair = 3487000 + 36670 * cost_steps + 423 * cost_tiles_64x64 * cost_steps + 4518 * cost_input + 2348 * cost_output + 3 * cost_outside_64x64 * cost_steps;
-      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
-      const int64_t cost_row_d64_wide_pair = 3021000 + 88640 * cost_steps + 1275 * cost_tiles_64x128 * cost_steps + 6711 * cost_input + 2 * cost_outside_64x128 * cost_steps;
-      const int64_t cost_row_d64_wide_deep = 3012000 + 58550 * cost_steps + 1250 * cost_tiles_64x128 * cost_steps + 541700 * cost_rounds_64x128_132 + 62150 * cost_rounds_64x128_132 * cost_steps + 3285 * cost_input;
+      const int64_t cost_row_d64_s2 = 3241000 + 16410 * cost_steps + 361 * cost_tiles_64x64 * cost_steps + 6222 * cost_input + 599 * cost_output + 6 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_row_d64_s2_pair = 3428000 + 34760 * cost_steps + 361 * cost_tiles_64x64 * cost_steps + 5861 * cost_input + 3074 * cost_output + 4 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_row_d64_wide_pair = 2984000 + 96190 * cost_steps + 1310 * cost_tiles_64x128 * cost_steps + 4244 * cost_input;
+      const int64_t cost_row_d64_wide_deep = 2994000 + 57760 * cost_steps + 1263 * cost_tiles_64x128 * cost_steps + 439300 * cost_rounds_64x128_132 + 61980 * cost_rounds_64x128_132 * cost_steps + 3277 * cost_input;
       const int64_t cost_late_16x64_264_132 = cost_last_16x64 + 132;
       const int64_t cost_late_16x64_264_132_wholes = cost_late_16x64_264_132 / 264;
-      const int64_t cost_row_p16x64_128_s2 = 2520000 + 24280 * cost_steps + 5371 * cost_tiles_16x64 + 96 * cost_tiles_16x64 * cost_steps + 7322 * cost_rounds_16x64_264 * cost_steps + 10900 * cost_late_16x64_264_132_wholes * cost_steps + 166 * cost_weight + 2242 * cost_input + 2 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_row_p32x64_128 = 2167000 + 86210 * cost_steps + 3976 * cost_tiles_32x64 + 29 * cost_tiles_32x64 * cost_steps + 116600 * cost_rounds_32x64_132 + 74660 * cost_rounds_32x64_132 * cost_steps + 69 * cost_weight + 159 * cost_input;
-      const int64_t cost_row_p64x64_128_s2 = 3092000 + 45980 * cost_steps + 6566 * cost_tiles_64x64 + 318 * cost_tiles_64x64 * cost_steps + 35220 * cost_rounds_64x64_132 * cost_steps + 27370 * cost_late_64x64_132_66_wholes * cost_steps + 29 * cost_weight + 45 * cost_input;
-      const int64_t cost_row_p64x64_128 = 2291000 + 109700 * cost_steps + 3648 * cost_tiles_64x64 + 69 * cost_tiles_64x64 * cost_steps + 104600 * cost_rounds_64x64_132 * cost_steps + 23 * cost_weight + 11 * cost_input;
+      const int64_t cost_row_p16x64_128_s2 = 2588000 + 22740 * cost_steps + 6046 * cost_tiles_16x64 + 94 * cost_tiles_16x64 * cost_steps + 4561 * cost_rounds_16x64_264 * cost_steps + 7637 * cost_late_16x64_264_132_wholes * cost_steps + 165 * cost_weight + 2243 * cost_input + 3 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_late_32x64_132_66 = cost_last_32x64 + 66;
+      const int64_t cost_late_32x64_132_66_wholes = cost_late_32x64_132_66 / 132;
+      const int64_t cost_row_p32x64_128_s2 = 2511000 + 34140 * cost_steps + 11150 * cost_tiles_32x64 + 269 * cost_tiles_32x64 * cost_steps + 13850 * cost_rounds_32x64_132 * cost_steps + 16810 * cost_late_32x64_132_66_wholes * cost_steps + 73 * cost_weight + 696 * cost_input;
+      const int64_t cost_row_p32x64_128 = 2223000 + 86370 * cost_steps + 2665 * cost_tiles_32x64 + 11 * cost_tiles_32x64 * cost_steps + 213300 * cost_rounds_32x64_132 + 75980 * cost_rounds_32x64_132 * cost_steps + 74 * cost_weight + 221 * cost_input;
+      const int64_t cost_shares_64x64_66 = cost_last_64x64 / 66;
+      const int64_t cost_row_p64x64_128_s2 = 3132000 + 43430 * cost_steps + 7008 * cost_tiles_64x64 + 336 * cost_tiles_64x64 * cost_steps + 6429 * cost_rounds_64x64_132 * cost_steps + 25900 * cost_shares_64x64_66 * cost_steps + 31 * cost_weight + 13 * cost_input;
+      const int64_t cost_row_p64x64_128 = 2299000 + 109800 * cost_steps + 3327 * cost_tiles_64x64 + 35 * cost_tiles_64x64 * cost_steps + 108600 * cost_rounds_64x64_132 * cost_steps + 28 * cost_weight;
       const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
       const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
-      const int64_t cost_row_p64x128_128_s2 = 3542000 + 51890 * cost_steps + 215 * cost_tiles_64x128 * cost_steps + 204800 * cost_rounds_64x128_132 + 56980 * cost_rounds_64x128_132 * cost_steps + 37810 * cost_late_64x128_132_66_wholes * cost_steps + 119 * cost_weight + 602 * cost_input + 810 * cost_output;
-      const int64_t cost_row_p128x64_128 = 3483000 + 107600 * cost_steps + 118 * cost_tiles_128x64 * cost_steps + 990400 * cost_rounds_128x64_132 + 115700 * cost_rounds_128x64_132 * cost_steps + 62 * cost_weight + 98 * cost_input + 100 * cost_output;
-      const int64_t cost_row_p128x128_128 = 3776000 + 149900 * cost_steps + 165 * cost_tiles_128x128 * cost_steps + 1131000 * cost_rounds_128x128_132 + 171600 * cost_rounds_128x128_132 * cost_steps + 94 * cost_weight + 219 * cost_input + 187 * cost_output;
+      const int64_t cost_row_p64x128_128_s2 = 3465000 + 53200 * cost_steps + 288 * cost_tiles_64x128 * cost_steps + 111500 * cost_rounds_64x128_132 + 55190 * cost_rounds_64x128_132 * cost_steps + 31250 * cost_late_64x128_132_66_wholes * cost_steps + 111 * cost_weight + 278 * cost_input + 976 * cost_output;
+      const int64_t cost_row_p128x64_128_s2 = 3933000 + 54860 * cost_steps + 3019 * cost_tiles_128x64 + 266 * cost_tiles_128x64 * cost_steps + 590900 * cost_rounds_128x64_132 + 58780 * cost_rounds_128x64_132 * cost_steps + 40700 * cost_late_128x64_132_66_wholes * cost_steps + 37 * cost_weight + 81 * cost_input;
+      const int64_t cost_row_p128x64_128 = 3355000 + 112900 * cost_steps + 1411 * cost_tiles_128x64 + 129 * cost_tiles_128x64 * cost_steps + 961000 * cost_rounds_128x64_132 + 117400 * cost_rounds_128x64_132 * cost_steps + 32 * cost_weight + 15 * cost_input;
+      const int64_t cost_shares_128x128_66 = cost_last_128x128 / 66;
+      const int64_t cost_row_p128x128_128_s2 = 5396000 + 71460 * cost_steps + 356 * cost_tiles_128x128 * cost_steps + 1823000 * cost_rounds_128x128_132 + 24400 * cost_rounds_128x128_132 * cost_steps + 61860 * cost_shares_128x128_66 * cost_steps + 80 * cost_weight + 184 * cost_input;
+      const int64_t cost_row_p128x128_128 = 3929000 + 147300 * cost_steps + 3089 * cost_tiles_128x128 + 183 * cost_tiles_128x128 * cost_steps + 981400 * cost_rounds_128x128_132 + 171200 * cost_rounds_128x128_132 * cost_steps + 81 * cost_weight + 191 * cost_input + 31 * cost_output;
       const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
       const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
       const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
-      const int64_t cost_row_p128x192_128 = 4148000 + 254800 * cost_steps + 5849 * cost_tiles_128x192 + 154 * cost_tiles_128x192 * cost_steps + 870300 * cost_rounds_128x192_132 + 275000 * cost_rounds_128x192_132 * cost_steps + 74 * cost_weight + 200 * cost_input + 192 * cost_output;
-      const int64_t cost_row_p192x128_128 = 4020000 + 236000 * cost_steps + 121 * cost_tiles_192x128 * cost_steps + 908800 * cost_rounds_192x128_132 + 264200 * cost_rounds_192x128_132 * cost_steps + 79 * cost_weight + 214 * cost_input + 303 * cost_output;
-      const int64_t cost_row_p256x128_128 = 5833000 + 333500 * cost_steps + 210 * cost_tiles_256x128 * cost_steps + 2178000 * cost_rounds_256x128_132 + 356400 * cost_rounds_256x128_132 * cost_steps + 61 * cost_weight + 171 * cost_input + 421 * cost_output;
-      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_row_d8x8_pair <= cost_row_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8x8_pair <= cost_row_p16x64_128_s2 && cost_row_d8x8_pair <= cost_row_p32x64_128 && cost_row_d8x8_pair <= cost_row_p64x64_128_s2 && cost_row_d8x8_pair <= cost_row_p64x64_128 && cost_row_d8x8_pair <= cost_row_p64x128_128_s2 && cost_row_d8x8_pair <= cost_row_p128x64_128 && cost_row_d8x8_pair <= cost_row_p128x128_128 && cost_row_d8x8_pair <= cost_row_p128x192_128 && cost_row_d8x8_pair <= cost_row_p192x128_128 && cost_row_d8x8_pair <= cost_row_p256x128_128) {  // engine-row-d8x8-pair
-        rule = 30;
-        return 0;
-      }
-      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1 <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8_s1 <= cost_row_p16x64_128_s2 && cost_row_d8_s1 <= cost_row_p32x64_128 && cost_row_d8_s1 <= cost_row_p64x64_128_s2 && cost_row_d8_s1 <= cost_row_p64x64_128 && cost_row_d8_s1 <= cost_row_p64x128_128_s2 && cost_row_d8_s1 <= cost_row_p128x64_128 && cost_row_d8_s1 <= cost_row_p128x128_128 && cost_row_d8_s1 <= cost_row_p128x192_128 && cost_row_d8_s1 <= cost_row_p192x128_128 && cost_row_d8_s1 <= cost_row_p256x128_128) {  // engine-row-d8-s1
-        rule = 31;
-        return 0;
-      }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s2 <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8_s2 <= cost_row_p16x64_128_s2 && cost_row_d8_s2 <= cost_row_p32x64_128 && cost_row_d8_s2 <= cost_row_p64x64_128_s2 && cost_row_d8_s2 <= cost_row_p64x64_128 && cost_row_d8_s2 <= cost_row_p64x128_128_s2 && cost_row_d8_s2 <= cost_row_p128x64_128 && cost_row_d8_s2 <= cost_row_p128x128_128 && cost_row_d8_s2 <= cost_row_p128x192_128 && cost_row_d8_s2 <= cost_row_p192x128_128 && cost_row_d8_s2 <= cost_row_p256x128_128) {  // engine-row-d8-s2
-        rule = 32;
-        return 0;
-      }
-      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1_pair <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8_s1_pair <= cost_row_p16x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p32x64_128 && cost_row_d8_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p64x64_128 && cost_row_d8_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d8_s1_pair <= cost_row_p128x64_128 && cost_row_d8_s1_pair <= cost_row_p128x128_128 && cost_row_d8_s1_pair <= cost_row_p128x192_128 && cost_row_d8_s1_pair <= cost_row_p192x128_128 && cost_row_d8_s1_pair <= cost_row_p256x128_128) {  // engine-row-d8-s1-pair
-        rule = 33;
-        return 0;
-      }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8_s2_pair <= cost_row_p16x64_128_s2 && cost_row_d8_s2_pair <= cost_row_p32x64_128 && cost_row_d8_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d8_s2_pair <= cost_row_p64x64_128 && cost_row_d8_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d8_s2_pair <= cost_row_p128x64_128 && cost_row_d8_s2_pair <= cost_row_p128x128_128 && cost_row_d8_s2_pair <= cost_row_p128x192_128 && cost_row_d8_s2_pair <= cost_row_p192x128_128 && cost_row_d8_s2_pair <= cost_row_p256x128_128) {  // engine-row-d8-s2-pair
-        rule = 34;
-        return 0;
-      }
-      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_wide_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8_wide_pair <= cost_row_p16x64_128_s2 && cost_row_d8_wide_pair <= cost_row_p32x64_128 && cost_row_d8_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d8_wide_pair <= cost_row_p64x64_128 && cost_row_d8_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d8_wide_pair <= cost_row_p128x64_128 && cost_row_d8_wide_pair <= cost_row_p128x128_128 && cost_row_d8_wide_pair <= cost_row_p128x192_128 && cost_row_d8_wide_pair <= cost_row_p192x128_128 && cost_row_d8_wide_pair <= cost_row_p256x128_128) {  // engine-row-d8-wide-pair
-        rule = 35;
-        return 0;
-      }
-      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d16_s1 <= cost_row_p16x64_128_s2 && cost_row_d16_s1 <= cost_row_p32x64_128 && cost_row_d16_s1 <= cost_row_p64x64_128_s2 && cost_row_d16_s1 <= cost_row_p64x64_128 && cost_row_d16_s1 <= cost_row_p64x128_128_s2 && cost_row_d16_s1 <= cost_row_p128x64_128 && cost_row_d16_s1 <= cost_row_p128x128_128 && cost_row_d16_s1 <= cost_row_p128x192_128 && cost_row_d16_s1 <= cost_row_p192x128_128 && cost_row_d16_s1 <= cost_row_p256x128_128) {  // engine-row-d16-s1
-        rule = 36;
-        return 0;
-      }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d16_s2 <= cost_row_p16x64_128_s2 && cost_row_d16_s2 <= cost_row_p32x64_128 && cost_row_d16_s2 <= cost_row_p64x64_128_s2 && cost_row_d16_s2 <= cost_row_p64x64_128 && cost_row_d16_s2 <= cost_row_p64x128_128_s2 && cost_row_d16_s2 <= cost_row_p128x64_128 && cost_row_d16_s2 <= cost_row_p128x128_128 && cost_row_d16_s2 <= cost_row_p128x192_128 && cost_row_d16_s2 <= cost_row_p192x128_128 && cost_row_d16_s2 <= cost_row_p256x128_128) {  // engine-row-d16-s2
-        rule = 37;
-        return 0;
-      }
-      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d16_s1_pair <= cost_row_p16x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p32x64_128 && cost_row_d16_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p64x64_128 && cost_row_d16_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d16_s1_pair <= cost_row_p128x64_128 && cost_row_d16_s1_pair <= cost_row_p128x128_128 && cost_row_d16_s1_pair <= cost_row_p128x192_128 && cost_row_d16_s1_pair <= cost_row_p192x128_128 && cost_row_d16_s1_pair <= cost_row_p256x128_128) {  // engine-row-d16-s1-pair
-        rule = 38;
-        return 0;
-      }
-      if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d16_wide_pair <= cost_row_p16x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p32x64_128 && cost_row_d16_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p64x64_128 && cost_row_d16_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d16_wide_pair <= cost_row_p128x64_128 && cost_row_d16_wide_pair <= cost_row_p128x128_128 && cost_row_d16_wide_pair <= cost_row_p128x192_128 && cost_row_d16_wide_pair <= cost_row_p192x128_128 && cost_row_d16_wide_pair <= cost_row_p256x128_128) {  // engine-row-d16-wide-pair
+      const int64_t cost_row_p128x192_128 = 4572000 + 248800 * cost_steps + 5152 * cost_tiles_128x192 + 241 * cost_tiles_128x192 * cost_steps + 1417000 * cost_rounds_128x192_132 + 260800 * cost_rounds_128x192_132 * cost_steps + 67 * cost_weight + 194 * cost_input + 37 * cost_output;
+      const int64_t cost_row_p192x128_128 = 4092000 + 238200 * cost_steps + 116 * cost_tiles_192x128 * cost_steps + 902000 * cost_rounds_192x128_132 + 266600 * cost_rounds_192x128_132 * cost_steps + 82 * cost_weight + 231 * cost_input + 260 * cost_output;
+      const int64_t cost_row_p256x128_128 = 5620000 + 332500 * cost_steps + 6191 * cost_tiles_256x128 + 107 * cost_tiles_256x128 * cost_steps + 1630000 * cost_rounds_256x128_132 + 361700 * cost_rounds_256x128_132 * cost_steps + 73 * cost_weight + 210 * cost_input + 393 * cost_output;
+      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_row_d8x8_pair <= cost_row_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8x8_pair <= cost_row_p16x64_128_s2 && cost_row_d8x8_pair <= cost_row_p32x64_128_s2 && cost_row_d8x8_pair <= cost_row_p32x64_128 && cost_row_d8x8_pair <= cost_row_p64x64_128_s2 && cost_row_d8x8_pair <= cost_row_p64x64_128 && cost_row_d8x8_pair <= cost_row_p64x128_128_s2 && cost_row_d8x8_pair <= cost_row_p128x64_128_s2 && cost_row_d8x8_pair <= cost_row_p128x64_128 && cost_row_d8x8_pair <= cost_row_p128x128_128_s2 && cost_row_d8x8_pair <= cost_row_p128x128_128 && cost_row_d8x8_pair <= cost_row_p128x192_128 && cost_row_d8x8_pair <= cost_row_p192x128_128 && cost_row_d8x8_pair <= cost_row_p256x128_128) {  // engine-row-d8x8-pair
         rule = 39;
         return 0;
       }
-      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d32_s1 <= cost_row_p16x64_128_s2 && cost_row_d32_s1 <= cost_row_p32x64_128 && cost_row_d32_s1 <= cost_row_p64x64_128_s2 && cost_row_d32_s1 <= cost_row_p64x64_128 && cost_row_d32_s1 <= cost_row_p64x128_128_s2 && cost_row_d32_s1 <= cost_row_p128x64_128 && cost_row_d32_s1 <= cost_row_p128x128_128 && cost_row_d32_s1 <= cost_row_p128x192_128 && cost_row_d32_s1 <= cost_row_p192x128_128 && cost_row_d32_s1 <= cost_row_p256x128_128) {  // engine-row-d32-s1
+      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1 <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8_s1 <= cost_row_p16x64_128_s2 && cost_row_d8_s1 <= cost_row_p32x64_128_s2 && cost_row_d8_s1 <= cost_row_p32x64_128 && cost_row_d8_s1 <= cost_row_p64x64_128_s2 && cost_row_d8_s1 <= cost_row_p64x64_128 && cost_row_d8_s1 <= cost_row_p64x128_128_s2 && cost_row_d8_s1 <= cost_row_p128x64_128_s2 && cost_row_d8_s1 <= cost_row_p128x64_128 && cost_row_d8_s1 <= cost_row_p128x128_128_s2 && cost_row_d8_s1 <= cost_row_p128x128_128 && cost_row_d8_s1 <= cost_row_p128x192_128 && cost_row_d8_s1 <= cost_row_p192x128_128 && cost_row_d8_s1 <= cost_row_p256x128_128) {  // engine-row-d8-s1
         rule = 40;
         return 0;
       }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d32_s2 <= cost_row_p16x64_128_s2 && cost_row_d32_s2 <= cost_row_p32x64_128 && cost_row_d32_s2 <= cost_row_p64x64_128_s2 && cost_row_d32_s2 <= cost_row_p64x64_128 && cost_row_d32_s2 <= cost_row_p64x128_128_s2 && cost_row_d32_s2 <= cost_row_p128x64_128 && cost_row_d32_s2 <= cost_row_p128x128_128 && cost_row_d32_s2 <= cost_row_p128x192_128 && cost_row_d32_s2 <= cost_row_p192x128_128 && cost_row_d32_s2 <= cost_row_p256x128_128) {  // engine-row-d32-s2
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s2 <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8_s2 <= cost_row_p16x64_128_s2 && cost_row_d8_s2 <= cost_row_p32x64_128_s2 && cost_row_d8_s2 <= cost_row_p32x64_128 && cost_row_d8_s2 <= cost_row_p64x64_128_s2 && cost_row_d8_s2 <= cost_row_p64x64_128 && cost_row_d8_s2 <= cost_row_p64x128_128_s2 && cost_row_d8_s2 <= cost_row_p128x64_128_s2 && cost_row_d8_s2 <= cost_row_p128x64_128 && cost_row_d8_s2 <= cost_row_p128x128_128_s2 && cost_row_d8_s2 <= cost_row_p128x128_128 && cost_row_d8_s2 <= cost_row_p128x192_128 && cost_row_d8_s2 <= cost_row_p192x128_128 && cost_row_d8_s2 <= cost_row_p256x128_128) {  // engine-row-d8-s2
         rule = 41;
         return 0;
       }
-      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d32_s1_pair <= cost_row_p16x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p32x64_128 && cost_row_d32_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p64x64_128 && cost_row_d32_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d32_s1_pair <= cost_row_p128x64_128 && cost_row_d32_s1_pair <= cost_row_p128x128_128 && cost_row_d32_s1_pair <= cost_row_p128x192_128 && cost_row_d32_s1_pair <= cost_row_p192x128_128 && cost_row_d32_s1_pair <= cost_row_p256x128_128) {  // engine-row-d32-s1-pair
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1_pair <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8_s1_pair <= cost_row_p16x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p32x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p32x64_128 && cost_row_d8_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p64x64_128 && cost_row_d8_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d8_s1_pair <= cost_row_p128x64_128_s2 && cost_row_d8_s1_pair <= cost_row_p128x64_128 && cost_row_d8_s1_pair <= cost_row_p128x128_128_s2 && cost_row_d8_s1_pair <= cost_row_p128x128_128 && cost_row_d8_s1_pair <= cost_row_p128x192_128 && cost_row_d8_s1_pair <= cost_row_p192x128_128 && cost_row_d8_s1_pair <= cost_row_p256x128_128) {  // engine-row-d8-s1-pair
         rule = 42;
         return 0;
       }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d32_s2_pair <= cost_row_p16x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p32x64_128 && cost_row_d32_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p64x64_128 && cost_row_d32_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d32_s2_pair <= cost_row_p128x64_128 && cost_row_d32_s2_pair <= cost_row_p128x128_128 && cost_row_d32_s2_pair <= cost_row_p128x192_128 && cost_row_d32_s2_pair <= cost_row_p192x128_128 && cost_row_d32_s2_pair <= cost_row_p256x128_128) {  // engine-row-d32-s2-pair
+      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8_s2_pair <= cost_row_p16x64_128_s2 && cost_row_d8_s2_pair <= cost_row_p32x64_128_s2 && cost_row_d8_s2_pair <= cost_row_p32x64_128 && cost_row_d8_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d8_s2_pair <= cost_row_p64x64_128 && cost_row_d8_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d8_s2_pair <= cost_row_p128x64_128_s2 && cost_row_d8_s2_pair <= cost_row_p128x64_128 && cost_row_d8_s2_pair <= cost_row_p128x128_128_s2 && cost_row_d8_s2_pair <= cost_row_p128x128_128 && cost_row_d8_s2_pair <= cost_row_p128x192_128 && cost_row_d8_s2_pair <= cost_row_p192x128_128 && cost_row_d8_s2_pair <= cost_row_p256x128_128) {  // engine-row-d8-s2-pair
         rule = 43;
         return 0;
       }
-      if (M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && (cost_row_d64_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d64_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d64_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d64_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d64_s1 <= cost_row_p16x64_128_s2 && cost_row_d64_s1 <= cost_row_p32x64_128 && cost_row_d64_s1 <= cost_row_p64x64_128_s2 && cost_row_d64_s1 <= cost_row_p64x64_128 && cost_row_d64_s1 <= cost_row_p64x128_128_s2 && cost_row_d64_s1 <= cost_row_p128x64_128 && cost_row_d64_s1 <= cost_row_p128x128_128 && cost_row_d64_s1 <= cost_row_p128x192_128 && cost_row_d64_s1 <= cost_row_p192x128_128 && cost_row_d64_s1 <= cost_row_p256x128_128) {  // engine-row-d64-s1
+      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_wide_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d8_wide_pair <= cost_row_p16x64_128_s2 && cost_row_d8_wide_pair <= cost_row_p32x64_128_s2 && cost_row_d8_wide_pair <= cost_row_p32x64_128 && cost_row_d8_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d8_wide_pair <= cost_row_p64x64_128 && cost_row_d8_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d8_wide_pair <= cost_row_p128x64_128_s2 && cost_row_d8_wide_pair <= cost_row_p128x64_128 && cost_row_d8_wide_pair <= cost_row_p128x128_128_s2 && cost_row_d8_wide_pair <= cost_row_p128x128_128 && cost_row_d8_wide_pair <= cost_row_p128x192_128 && cost_row_d8_wide_pair <= cost_row_p192x128_128 && cost_row_d8_wide_pair <= cost_row_p256x128_128) {  // engine-row-d8-wide-pair
         rule = 44;
         return 0;
       }
-      if (M <= 64 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 264 <= 24576 && (cost_row_d64_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d64_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d64_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d64_s2 <= cost_row_p16x64_128_s2 && cost_row_d64_s2 <= cost_row_p32x64_128 && cost_row_d64_s2 <= cost_row_p64x64_128_s2 && cost_row_d64_s2 <= cost_row_p64x64_128 && cost_row_d64_s2 <= cost_row_p64x128_128_s2 && cost_row_d64_s2 <= cost_row_p128x64_128 && cost_row_d64_s2 <= cost_row_p128x128_128 && cost_row_d64_s2 <= cost_row_p128x192_128 && cost_row_d64_s2 <= cost_row_p192x128_128 && cost_row_d64_s2 <= cost_row_p256x128_128) {  // engine-row-d64-s2
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d16_s1 <= cost_row_p16x64_128_s2 && cost_row_d16_s1 <= cost_row_p32x64_128_s2 && cost_row_d16_s1 <= cost_row_p32x64_128 && cost_row_d16_s1 <= cost_row_p64x64_128_s2 && cost_row_d16_s1 <= cost_row_p64x64_128 && cost_row_d16_s1 <= cost_row_p64x128_128_s2 && cost_row_d16_s1 <= cost_row_p128x64_128_s2 && cost_row_d16_s1 <= cost_row_p128x64_128 && cost_row_d16_s1 <= cost_row_p128x128_128_s2 && cost_row_d16_s1 <= cost_row_p128x128_128 && cost_row_d16_s1 <= cost_row_p128x192_128 && cost_row_d16_s1 <= cost_row_p192x128_128 && cost_row_d16_s1 <= cost_row_p256x128_128) {  // engine-row-d16-s1
         rule = 45;
         return 0;
       }
-      if (M <= 64 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 264 <= 24576 && (cost_row_d64_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d64_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d64_s2_pair <= cost_row_p16x64_128_s2 && cost_row_d64_s2_pair <= cost_row_p32x64_128 && cost_row_d64_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d64_s2_pair <= cost_row_p64x64_128 && cost_row_d64_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d64_s2_pair <= cost_row_p128x64_128 && cost_row_d64_s2_pair <= cost_row_p128x128_128 && cost_row_d64_s2_pair <= cost_row_p128x192_128 && cost_row_d64_s2_pair <= cost_row_p192x128_128 && cost_row_d64_s2_pair <= cost_row_p256x128_128) {  // engine-row-d64-s2-pair
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d16_s2 <= cost_row_p16x64_128_s2 && cost_row_d16_s2 <= cost_row_p32x64_128_s2 && cost_row_d16_s2 <= cost_row_p32x64_128 && cost_row_d16_s2 <= cost_row_p64x64_128_s2 && cost_row_d16_s2 <= cost_row_p64x64_128 && cost_row_d16_s2 <= cost_row_p64x128_128_s2 && cost_row_d16_s2 <= cost_row_p128x64_128_s2 && cost_row_d16_s2 <= cost_row_p128x64_128 && cost_row_d16_s2 <= cost_row_p128x128_128_s2 && cost_row_d16_s2 <= cost_row_p128x128_128 && cost_row_d16_s2 <= cost_row_p128x192_128 && cost_row_d16_s2 <= cost_row_p192x128_128 && cost_row_d16_s2 <= cost_row_p256x128_128) {  // engine-row-d16-s2
         rule = 46;
         return 0;
       }
-      if (M <= 64 && N <= num_sms * 1024 && ((K + 127) / 128) * 320 <= 24576 && (cost_row_d64_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d64_wide_pair <= cost_row_p16x64_128_s2 && cost_row_d64_wide_pair <= cost_row_p32x64_128 && cost_row_d64_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d64_wide_pair <= cost_row_p64x64_128 && cost_row_d64_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d64_wide_pair <= cost_row_p128x64_128 && cost_row_d64_wide_pair <= cost_row_p128x128_128 && cost_row_d64_wide_pair <= cost_row_p128x192_128 && cost_row_d64_wide_pair <= cost_row_p192x128_128 && cost_row_d64_wide_pair <= cost_row_p256x128_128) {  // engine-row-d64-wide-pair
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d16_s1_pair <= cost_row_p16x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p32x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p32x64_128 && cost_row_d16_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p64x64_128 && cost_row_d16_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d16_s1_pair <= cost_row_p128x64_128_s2 && cost_row_d16_s1_pair <= cost_row_p128x64_128 && cost_row_d16_s1_pair <= cost_row_p128x128_128_s2 && cost_row_d16_s1_pair <= cost_row_p128x128_128 && cost_row_d16_s1_pair <= cost_row_p128x192_128 && cost_row_d16_s1_pair <= cost_row_p192x128_128 && cost_row_d16_s1_pair <= cost_row_p256x128_128) {  // engine-row-d16-s1-pair
         rule = 47;
         return 0;
       }
-      if (M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960 && cost_row_d64_wide_deep <= cost_row_p16x64_128_s2 && cost_row_d64_wide_deep <= cost_row_p32x64_128 && cost_row_d64_wide_deep <= cost_row_p64x64_128_s2 && cost_row_d64_wide_deep <= cost_row_p64x64_128 && cost_row_d64_wide_deep <= cost_row_p64x128_128_s2 && cost_row_d64_wide_deep <= cost_row_p128x64_128 && cost_row_d64_wide_deep <= cost_row_p128x128_128 && cost_row_d64_wide_deep <= cost_row_p128x192_128 && cost_row_d64_wide_deep <= cost_row_p192x128_128 && cost_row_d64_wide_deep <= cost_row_p256x128_128) {  // engine-row-d64-wide-deep
+      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d16_s2_pair <= cost_row_p16x64_128_s2 && cost_row_d16_s2_pair <= cost_row_p32x64_128_s2 && cost_row_d16_s2_pair <= cost_row_p32x64_128 && cost_row_d16_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d16_s2_pair <= cost_row_p64x64_128 && cost_row_d16_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d16_s2_pair <= cost_row_p128x64_128_s2 && cost_row_d16_s2_pair <= cost_row_p128x64_128 && cost_row_d16_s2_pair <= cost_row_p128x128_128_s2 && cost_row_d16_s2_pair <= cost_row_p128x128_128 && cost_row_d16_s2_pair <= cost_row_p128x192_128 && cost_row_d16_s2_pair <= cost_row_p192x128_128 && cost_row_d16_s2_pair <= cost_row_p256x128_128) {  // engine-row-d16-s2-pair
         rule = 48;
         return 0;
       }
-      if (cost_row_p16x64_128_s2 <= cost_row_p32x64_128 && cost_row_p16x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p64x64_128 && cost_row_p16x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p128x64_128 && cost_row_p16x64_128_s2 <= cost_row_p128x128_128 && cost_row_p16x64_128_s2 <= cost_row_p128x192_128 && cost_row_p16x64_128_s2 <= cost_row_p192x128_128 && cost_row_p16x64_128_s2 <= cost_row_p256x128_128) {  // engine-row-p16x64-128-s2
+      if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d16_wide_pair <= cost_row_p16x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p32x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p32x64_128 && cost_row_d16_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p64x64_128 && cost_row_d16_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d16_wide_pair <= cost_row_p128x64_128_s2 && cost_row_d16_wide_pair <= cost_row_p128x64_128 && cost_row_d16_wide_pair <= cost_row_p128x128_128_s2 && cost_row_d16_wide_pair <= cost_row_p128x128_128 && cost_row_d16_wide_pair <= cost_row_p128x192_128 && cost_row_d16_wide_pair <= cost_row_p192x128_128 && cost_row_d16_wide_pair <= cost_row_p256x128_128) {  // engine-row-d16-wide-pair
         rule = 49;
-        return 2;
+        return 0;
       }
-      if (cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128 && cost_row_p32x64_128 <= cost_row_p256x128_128) {  // engine-row-p32x64-128
+      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d32_s1 <= cost_row_p16x64_128_s2 && cost_row_d32_s1 <= cost_row_p32x64_128_s2 && cost_row_d32_s1 <= cost_row_p32x64_128 && cost_row_d32_s1 <= cost_row_p64x64_128_s2 && cost_row_d32_s1 <= cost_row_p64x64_128 && cost_row_d32_s1 <= cost_row_p64x128_128_s2 && cost_row_d32_s1 <= cost_row_p128x64_128_s2 && cost_row_d32_s1 <= cost_row_p128x64_128 && cost_row_d32_s1 <= cost_row_p128x128_128_s2 && cost_row_d32_s1 <= cost_row_p128x128_128 && cost_row_d32_s1 <= cost_row_p128x192_128 && cost_row_d32_s1 <= cost_row_p192x128_128 && cost_row_d32_s1 <= cost_row_p256x128_128) {  // engine-row-d32-s1
         rule = 50;
-        return 2;
+        return 0;
       }
-      if (cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128 && cost_row_p64x64_128_s2 <= cost_row_p256x128_128) {  // engine-row-p64x64-128-s2
+      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d32_s2 <= cost_row_p16x64_128_s2 && cost_row_d32_s2 <= cost_row_p32x64_128_s2 && cost_row_d32_s2 <= cost_row_p32x64_128 && cost_row_d32_s2 <= cost_row_p64x64_128_s2 && cost_row_d32_s2 <= cost_row_p64x64_128 && cost_row_d32_s2 <= cost_row_p64x128_128_s2 && cost_row_d32_s2 <= cost_row_p128x64_128_s2 && cost_row_d32_s2 <= cost_row_p128x64_128 && cost_row_d32_s2 <= cost_row_p128x128_128_s2 && cost_row_d32_s2 <= cost_row_p128x128_128 && cost_row_d32_s2 <= cost_row_p128x192_128 && cost_row_d32_s2 <= cost_row_p192x128_128 && cost_row_d32_s2 <= cost_row_p256x128_128) {  // engine-row-d32-s2
         rule = 51;
-        return 2;
+        return 0;
       }
-      if (cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128 && cost_row_p64x64_128 <= cost_row_p256x128_128) {  // engine-row-p64x64-128
+      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d32_s1_pair <= cost_row_p16x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p32x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p32x64_128 && cost_row_d32_s1_pair <= cost_row_p64x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p64x64_128 && cost_row_d32_s1_pair <= cost_row_p64x128_128_s2 && cost_row_d32_s1_pair <= cost_row_p128x64_128_s2 && cost_row_d32_s1_pair <= cost_row_p128x64_128 && cost_row_d32_s1_pair <= cost_row_p128x128_128_s2 && cost_row_d32_s1_pair <= cost_row_p128x128_128 && cost_row_d32_s1_pair <= cost_row_p128x192_128 && cost_row_d32_s1_pair <= cost_row_p192x128_128 && cost_row_d32_s1_pair <= cost_row_p256x128_128) {  // engine-row-d32-s1-pair
         rule = 52;
-        return 2;
+        return 0;
       }
-      if (cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128 && cost_row_p64x128_128_s2 <= cost_row_p256x128_128) {  // engine-row-p64x128-128-s2
+      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d32_s2_pair <= cost_row_p16x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p32x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p32x64_128 && cost_row_d32_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p64x64_128 && cost_row_d32_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d32_s2_pair <= cost_row_p128x64_128_s2 && cost_row_d32_s2_pair <= cost_row_p128x64_128 && cost_row_d32_s2_pair <= cost_row_p128x128_128_s2 && cost_row_d32_s2_pair <= cost_row_p128x128_128 && cost_row_d32_s2_pair <= cost_row_p128x192_128 && cost_row_d32_s2_pair <= cost_row_p192x128_128 && cost_row_d32_s2_pair <= cost_row_p256x128_128) {  // engine-row-d32-s2-pair
         rule = 53;
+        return 0;
+      }
+      if (M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && (cost_row_d64_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d64_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d64_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d64_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d64_s1 <= cost_row_p16x64_128_s2 && cost_row_d64_s1 <= cost_row_p32x64_128_s2 && cost_row_d64_s1 <= cost_row_p32x64_128 && cost_row_d64_s1 <= cost_row_p64x64_128_s2 && cost_row_d64_s1 <= cost_row_p64x64_128 && cost_row_d64_s1 <= cost_row_p64x128_128_s2 && cost_row_d64_s1 <= cost_row_p128x64_128_s2 && cost_row_d64_s1 <= cost_row_p128x64_128 && cost_row_d64_s1 <= cost_row_p128x128_128_s2 && cost_row_d64_s1 <= cost_row_p128x128_128 && cost_row_d64_s1 <= cost_row_p128x192_128 && cost_row_d64_s1 <= cost_row_p192x128_128 && cost_row_d64_s1 <= cost_row_p256x128_128) {  // engine-row-d64-s1
+        rule = 54;
+        return 0;
+      }
+      if (M <= 64 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 264 <= 24576 && (cost_row_d64_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d64_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d64_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d64_s2 <= cost_row_p16x64_128_s2 && cost_row_d64_s2 <= cost_row_p32x64_128_s2 && cost_row_d64_s2 <= cost_row_p32x64_128 && cost_row_d64_s2 <= cost_row_p64x64_128_s2 && cost_row_d64_s2 <= cost_row_p64x64_128 && cost_row_d64_s2 <= cost_row_p64x128_128_s2 && cost_row_d64_s2 <= cost_row_p128x64_128_s2 && cost_row_d64_s2 <= cost_row_p128x64_128 && cost_row_d64_s2 <= cost_row_p128x128_128_s2 && cost_row_d64_s2 <= cost_row_p128x128_128 && cost_row_d64_s2 <= cost_row_p128x192_128 && cost_row_d64_s2 <= cost_row_p192x128_128 && cost_row_d64_s2 <= cost_row_p256x128_128) {  // engine-row-d64-s2
+        rule = 55;
+        return 0;
+      }
+      if (M <= 64 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 264 <= 24576 && (cost_row_d64_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d64_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d64_s2_pair <= cost_row_p16x64_128_s2 && cost_row_d64_s2_pair <= cost_row_p32x64_128_s2 && cost_row_d64_s2_pair <= cost_row_p32x64_128 && cost_row_d64_s2_pair <= cost_row_p64x64_128_s2 && cost_row_d64_s2_pair <= cost_row_p64x64_128 && cost_row_d64_s2_pair <= cost_row_p64x128_128_s2 && cost_row_d64_s2_pair <= cost_row_p128x64_128_s2 && cost_row_d64_s2_pair <= cost_row_p128x64_128 && cost_row_d64_s2_pair <= cost_row_p128x128_128_s2 && cost_row_d64_s2_pair <= cost_row_p128x128_128 && cost_row_d64_s2_pair <= cost_row_p128x192_128 && cost_row_d64_s2_pair <= cost_row_p192x128_128 && cost_row_d64_s2_pair <= cost_row_p256x128_128) {  // engine-row-d64-s2-pair
+        rule = 56;
+        return 0;
+      }
+      if (M <= 64 && N <= num_sms * 1024 && ((K + 127) / 128) * 320 <= 24576 && (cost_row_d64_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_row_d64_wide_pair <= cost_row_p16x64_128_s2 && cost_row_d64_wide_pair <= cost_row_p32x64_128_s2 && cost_row_d64_wide_pair <= cost_row_p32x64_128 && cost_row_d64_wide_pair <= cost_row_p64x64_128_s2 && cost_row_d64_wide_pair <= cost_row_p64x64_128 && cost_row_d64_wide_pair <= cost_row_p64x128_128_s2 && cost_row_d64_wide_pair <= cost_row_p128x64_128_s2 && cost_row_d64_wide_pair <= cost_row_p128x64_128 && cost_row_d64_wide_pair <= cost_row_p128x128_128_s2 && cost_row_d64_wide_pair <= cost_row_p128x128_128 && cost_row_d64_wide_pair <= cost_row_p128x192_128 && cost_row_d64_wide_pair <= cost_row_p192x128_128 && cost_row_d64_wide_pair <= cost_row_p256x128_128) {  // engine-row-d64-wide-pair
+        rule = 57;
+        return 0;
+      }
+      if (M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960 && cost_row_d64_wide_deep <= cost_row_p16x64_128_s2 && cost_row_d64_wide_deep <= cost_row_p32x64_128_s2 && cost_row_d64_wide_deep <= cost_row_p32x64_128 && cost_row_d64_wide_deep <= cost_row_p64x64_128_s2 && cost_row_d64_wide_deep <= cost_row_p64x64_128 && cost_row_d64_wide_deep <= cost_row_p64x128_128_s2 && cost_row_d64_wide_deep <= cost_row_p128x64_128_s2 && cost_row_d64_wide_deep <= cost_row_p128x64_128 && cost_row_d64_wide_deep <= cost_row_p128x128_128_s2 && cost_row_d64_wide_deep <= cost_row_p128x128_128 && cost_row_d64_wide_deep <= cost_row_p128x192_128 && cost_row_d64_wide_deep <= cost_row_p192x128_128 && cost_row_d64_wide_deep <= cost_row_p256x128_128) {  // engine-row-d64-wide-deep
+        rule = 58;
+        return 0;
+      }
+      if (cost_row_p16x64_128_s2 <= cost_row_p32x64_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p32x64_128 && cost_row_p16x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p64x64_128 && cost_row_p16x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p128x64_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p128x64_128 && cost_row_p16x64_128_s2 <= cost_row_p128x128_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p128x128_128 && cost_row_p16x64_128_s2 <= cost_row_p128x192_128 && cost_row_p16x64_128_s2 <= cost_row_p192x128_128 && cost_row_p16x64_128_s2 <= cost_row_p256x128_128) {  // engine-row-p16x64-128-s2
+        rule = 59;
         return 2;
       }
-      if (cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128 && cost_row_p128x64_128 <= cost_row_p256x128_128) {  // engine-row-p128x64-128
-        rule = 54;
+      if (cost_row_p32x64_128_s2 <= cost_row_p32x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p128x64_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p128x64_128 && cost_row_p32x64_128_s2 <= cost_row_p128x128_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p128x128_128 && cost_row_p32x64_128_s2 <= cost_row_p128x192_128 && cost_row_p32x64_128_s2 <= cost_row_p192x128_128 && cost_row_p32x64_128_s2 <= cost_row_p256x128_128) {  // engine-row-p32x64-128-s2
+        rule = 60;
+        return 2;
+      }
+      if (cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128 && cost_row_p32x64_128 <= cost_row_p256x128_128) {  // engine-row-p32x64-128
+        rule = 61;
+        return 2;
+      }
+      if (cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128 && cost_row_p64x64_128_s2 <= cost_row_p256x128_128) {  // engine-row-p64x64-128-s2
+        rule = 62;
+        return 2;
+      }
+      if (cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128 && cost_row_p64x64_128 <= cost_row_p256x128_128) {  // engine-row-p64x64-128
+        rule = 63;
+        return 2;
+      }
+      if (cost_row_p64x128_128_s2 <= cost_row_p128x64_128_s2 && cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128_s2 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128 && cost_row_p64x128_128_s2 <= cost_row_p256x128_128) {  // engine-row-p64x128-128-s2
+        rule = 64;
+        return 2;
+      }
+      if (cost_row_p128x64_128_s2 <= cost_row_p128x64_128 && cost_row_p128x64_128_s2 <= cost_row_p128x128_128_s2 && cost_row_p128x64_128_s2 <= cost_row_p128x128_128 && cost_row_p128x64_128_s2 <= cost_row_p128x192_128 && cost_row_p128x64_128_s2 <= cost_row_p192x128_128 && cost_row_p128x64_128_s2 <= cost_row_p256x128_128) {  // engine-row-p128x64-128-s2
+        rule = 65;
+        return 2;
+      }
+      if (cost_row_p128x64_128 <= cost_row_p128x128_128_s2 && cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128 && cost_row_p128x64_128 <= cost_row_p256x128_128) {  // engine-row-p128x64-128
+        rule = 66;
+        return 2;
+      }
+      if (cost_row_p128x128_128_s2 <= cost_row_p128x128_128 && cost_row_p128x128_128_s2 <= cost_row_p128x192_128 && cost_row_p128x128_128_s2 <= cost_row_p192x128_128 && cost_row_p128x128_128_s2 <= cost_row_p256x128_128) {  // engine-row-p128x128-128-s2
+        rule = 67;
         return 2;
       }
       if (cost_row_p128x128_128 <= cost_row_p128x192_128 && cost_row_p128x128_128 <= cost_row_p192x128_128 && cost_row_p128x128_128 <= cost_row_p256x128_128) {  // engine-row-p128x128-128
-        rule = 55;
+        rule = 68;
         return 2;
       }
       if (cost_row_p128x192_128 <= cost_row_p192x128_128 && cost_row_p128x192_128 <= cost_row_p256x128_128) {  // engine-row-p128x192-128
-        rule = 56;
+        rule = 69;
         return 2;
       }
       if (cost_row_p192x128_128 <= cost_row_p256x128_128) {  // engine-row-p192x128-128
-        rule = 57;
+        rule = 70;
         return 2;
       }
       if (true) {  // engine-row-p256x128-128
-        rule = 58;
+        rule = 71;
         return 2;
       }
     }
@@ -1029,8 +1152,9 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
       const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
-      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
       const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
@@ -1044,6 +1168,8 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
       const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
       const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
+      const int64_t cost_late_128x64_132_66 = cost_last_128x64 + 66;
+      const int64_t cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 / 132;
       const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
       const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
       const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
@@ -1055,154 +1181,166 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
       const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
       const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
       const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
-      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
       const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
-      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
+      const int64_t cost_late_16x64_264_132 = cost_last_16x64 + 132;
+      const int64_t cost_late_16x64_264_132_wholes = cost_late_16x64_264_132 / 264;
       const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
       const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
       const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
       const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
       const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
-      const int64_t cost_block_d8_s1 = 2016000 + 61640 * cost_steps + 448 * cost_tiles_8x64 * cost_steps + 862000 * cost_rounds_8x64_132 + 38270 * cost_rounds_8x64_132 * cost_steps + 1800 * cost_input + 2 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_block_d8_s2 = 2299000 + 22850 * cost_steps + 2084 * cost_tiles_8x64 + 620 * cost_tiles_8x64 * cost_steps + 1236 * cost_input;
-      const int64_t cost_block_d8_s1_pair = 2225000 + 62020 * cost_steps + 2882 * cost_tiles_8x64 + 495 * cost_tiles_8x64 * cost_steps + 65200 * cost_rounds_8x64_264 * cost_steps + 607 * cost_output + 3 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_block_d8_s2_pair = 3338000 + 30320 * cost_steps + 561 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_block_d8_wide_pair = 2772000 + 58520 * cost_steps + 1344 * cost_tiles_8x128 * cost_steps + 6 * cost_outside_8x128 * cost_steps;
-      const int64_t cost_block_d16_s1 = 2335000 + 53930 * cost_steps + 462 * cost_tiles_16x64 * cost_steps + 186400 * cost_rounds_16x64_132 + 50870 * cost_rounds_16x64_132 * cost_steps + 2201 * cost_input + 3 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d16_s2 = 2576000 + 25110 * cost_steps + 510 * cost_tiles_16x64 + 567 * cost_tiles_16x64 * cost_steps + 668 * cost_input + 185 * cost_output + 2 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d16_s1_pair = 2443000 + 62740 * cost_steps + 796 * cost_tiles_16x64 + 558 * cost_tiles_16x64 * cost_steps + 55910 * cost_rounds_16x64_264 * cost_steps + 747 * cost_input + 2 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d16_s2_pair = 3429000 + 33310 * cost_steps + 545 * cost_tiles_16x64 * cost_steps + 1218 * cost_input + 4 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d32_s1 = 2436000 + 70630 * cost_steps + 402 * cost_tiles_32x64 * cost_steps + 651200 * cost_rounds_32x64_132 + 49930 * cost_rounds_32x64_132 * cost_steps + 1089 * cost_output;
-      const int64_t cost_block_d32_s2 = 3022000 + 25690 * cost_steps + 329 * cost_tiles_32x64 * cost_steps + 4814 * cost_input + 1526 * cost_output + 9 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_block_d32_s1_pair = 2503000 + 76790 * cost_steps + 564 * cost_tiles_32x64 * cost_steps + 59280 * cost_rounds_32x64_264 * cost_steps + 3010 * cost_input;
-      const int64_t cost_block_d32_s2_pair = 3594000 + 41150 * cost_steps + 509 * cost_tiles_32x64 * cost_steps + 2179 * cost_input + 523 * cost_output + 2 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_block_d64_s1 = 2328000 + 97510 * cost_steps + 220 * cost_tiles_64x64 * cost_steps + 2033000 * cost_rounds_64x64_132 + 88670 * cost_rounds_64x64_132 * cost_steps + 2293 * cost_input;
-      const int64_t cost_block_d64_s2 = 3574000 + 35090 * cost_steps + 420 * cost_tiles_64x64 * cost_steps + 3522 * cost_input;
-      const int64_t cost_block_d64_wide_pair = 1035000 + 226900 * cost_steps + 829 * cost_tiles_64x128 * cost_steps + 11710 * cost_input + 2 * cost_outside_64x128 * cost_steps;
-      const int64_t cost_block_d64_wide_deep = 3175000 + 127400 * cost_steps + 771 * cost_tiles_64x128 * cost_steps + 123600 * cost_rounds_64x128_132 * cost_steps + 455 * cost_input + 835 * cost_output;
-      const int64_t cost_shares_16x64_132 = cost_last_16x64 / 132;
-      const int64_t cost_block_p16x64_128_s2 = 2493000 + 23960 * cost_steps + 5862 * cost_tiles_16x64 + 47 * cost_tiles_16x64 * cost_steps + 1629 * cost_rounds_16x64_264 * cost_steps + 12010 * cost_shares_16x64_132 * cost_steps + 184 * cost_weight + 3429 * cost_input + 4 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d8_s1 = 1994000 + 63310 * cost_steps + 448 * cost_tiles_8x64 * cost_steps + 800500 * cost_rounds_8x64_132 + 37520 * cost_rounds_8x64_132 * cost_steps + 1571 * cost_input + 3 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_s2 = 2320000 + 24000 * cost_steps + 2419 * cost_tiles_8x64 + 592 * cost_tiles_8x64 * cost_steps + 626 * cost_input;
+      const int64_t cost_block_d8_s1_pair = 2161000 + 62270 * cost_steps + 3566 * cost_tiles_8x64 + 493 * cost_tiles_8x64 * cost_steps + 60990 * cost_rounds_8x64_264 * cost_steps + 742 * cost_output + 3 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_s2_pair = 3199000 + 30220 * cost_steps + 584 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_wide_pair = 2759000 + 55980 * cost_steps + 1381 * cost_tiles_8x128 * cost_steps + 6 * cost_outside_8x128 * cost_steps;
+      const int64_t cost_block_d16_s1 = 2361000 + 51380 * cost_steps + 496 * cost_tiles_16x64 * cost_steps + 197700 * cost_rounds_16x64_132 + 45470 * cost_rounds_16x64_132 * cost_steps + 1745 * cost_input + 3 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s2 = 2563000 + 25180 * cost_steps + 775 * cost_tiles_16x64 + 564 * cost_tiles_16x64 * cost_steps + 538 * cost_input + 248 * cost_output + 3 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s1_pair = 2451000 + 62600 * cost_steps + 1191 * cost_tiles_16x64 + 549 * cost_tiles_16x64 * cost_steps + 54100 * cost_rounds_16x64_264 * cost_steps + 766 * cost_input + 3 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s2_pair = 3446000 + 33330 * cost_steps + 540 * cost_tiles_16x64 * cost_steps + 1693 * cost_input + 5 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d32_s1 = 2419000 + 70550 * cost_steps + 405 * cost_tiles_32x64 * cost_steps + 607300 * cost_rounds_32x64_132 + 49450 * cost_rounds_32x64_132 * cost_steps + 1008 * cost_output;
+      const int64_t cost_block_d32_s2 = 3039000 + 25080 * cost_steps + 379 * cost_tiles_32x64 * cost_steps + 4152 * cost_input + 2117 * cost_output + 7 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_d32_s1_pair = 2473000 + 77800 * cost_steps + 564 * cost_tiles_32x64 * cost_steps + 56890 * cost_rounds_32x64_264 * cost_steps + 2219 * cost_input;
+      const int64_t cost_block_d32_s2_pair = 3568000 + 41060 * cost_steps + 463 * cost_tiles_32x64 * cost_steps + 2939 * cost_input + 1819 * cost_output + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_d64_s1 = 2198000 + 96400 * cost_steps + 273 * cost_tiles_64x64 * cost_steps + 2074000 * cost_rounds_64x64_132 + 80040 * cost_rounds_64x64_132 * cost_steps + 1560 * cost_input;
+      const int64_t cost_block_d64_s2 = 3357000 + 35880 * cost_steps + 435 * cost_tiles_64x64 * cost_steps + 3406 * cost_input;
+      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
+      const int64_t cost_block_d64_wide_pair = 1017000 + 220100 * cost_steps + 857 * cost_tiles_64x128 * cost_steps + 11640 * cost_input + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_block_d64_wide_deep = 3202000 + 133200 * cost_steps + 1109 * cost_tiles_64x128 + 703 * cost_tiles_64x128 * cost_steps + 124600 * cost_rounds_64x128_132 * cost_steps + 458 * cost_input + 548 * cost_output;
+      const int64_t cost_block_p16x64_128_s2 = 2446000 + 24750 * cost_steps + 6957 * cost_tiles_16x64 + 68 * cost_tiles_16x64 * cost_steps + 6110 * cost_rounds_16x64_264 * cost_steps + 7998 * cost_late_16x64_264_132_wholes * cost_steps + 180 * cost_weight + 2548 * cost_input + 3 * cost_outside_16x64 * cost_steps;
       const int64_t cost_shares_32x64_66 = cost_last_32x64 / 66;
-      const int64_t cost_block_p32x64_128_s2 = 2771000 + 33580 * cost_steps + 7933 * cost_tiles_32x64 + 96 * cost_tiles_32x64 * cost_steps + 4704 * cost_rounds_32x64_132 * cost_steps + 26080 * cost_shares_32x64_66 * cost_steps + 98 * cost_weight + 1393 * cost_input + 2 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_block_p32x64_128 = 2317000 + 80640 * cost_steps + 2965 * cost_tiles_32x64 + 7 * cost_tiles_32x64 * cost_steps + 281100 * cost_rounds_32x64_132 + 76630 * cost_rounds_32x64_132 * cost_steps + 88 * cost_weight + 725 * cost_input + 2 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_block_p64x64_128_s2 = 3358000 + 42840 * cost_steps + 4624 * cost_tiles_64x64 + 211 * cost_tiles_64x64 * cost_steps + 308100 * cost_rounds_64x64_132 + 42290 * cost_rounds_64x64_132 * cost_steps + 31640 * cost_late_64x64_132_66_wholes * cost_steps + 62 * cost_weight + 484 * cost_input + 1 * cost_outside_64x64 * cost_steps;
-      const int64_t cost_block_p64x64_128 = 2394000 + 103800 * cost_steps + 3866 * cost_tiles_64x64 + 21 * cost_tiles_64x64 * cost_steps + 108200 * cost_rounds_64x64_132 * cost_steps + 53 * cost_weight + 380 * cost_input + 1 * cost_outside_64x64 * cost_steps;
-      const int64_t cost_block_p64x128_128_s2 = 4097000 + 49430 * cost_steps + 166 * cost_tiles_64x128 * cost_steps + 245100 * cost_rounds_64x128_132 + 70400 * cost_rounds_64x128_132 * cost_steps + 40760 * cost_late_64x128_132_66_wholes * cost_steps + 135 * cost_weight + 831 * cost_input + 525 * cost_output;
-      const int64_t cost_block_p128x64_128 = 2964000 + 109800 * cost_steps + 4535 * cost_tiles_128x64 + 87 * cost_tiles_128x64 * cost_steps + 64770 * cost_rounds_128x64_132 + 121700 * cost_rounds_128x64_132 * cost_steps + 75 * cost_weight + 127 * cost_input;
-      const int64_t cost_block_p128x128_128 = 3434000 + 161000 * cost_steps + 1912 * cost_tiles_128x128 + 225 * cost_tiles_128x128 * cost_steps + 622400 * cost_rounds_128x128_132 + 178600 * cost_rounds_128x128_132 * cost_steps + 85 * cost_weight + 134 * cost_input + 16 * cost_output;
-      const int64_t cost_block_p128x192_128 = 3227000 + 251100 * cost_steps + 6321 * cost_tiles_128x192 + 286 * cost_tiles_128x192 * cost_steps + 50670 * cost_rounds_128x192_132 + 274000 * cost_rounds_128x192_132 * cost_steps + 79 * cost_weight + 150 * cost_input + 126 * cost_output;
-      const int64_t cost_block_p192x128_128 = 3213000 + 257200 * cost_steps + 2072 * cost_tiles_192x128 + 162 * cost_tiles_192x128 * cost_steps + 31620 * cost_rounds_192x128_132 + 280700 * cost_rounds_192x128_132 * cost_steps + 78 * cost_weight + 170 * cost_input + 265 * cost_output;
-      const int64_t cost_block_p256x128_128 = 4431000 + 364200 * cost_steps + 7881 * cost_tiles_256x128 + 192 * cost_tiles_256x128 * cost_steps + 1006000 * cost_rounds_256x128_132 + 381300 * cost_rounds_256x128_132 * cost_steps + 71 * cost_weight + 146 * cost_input + 73 * cost_output;
-      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_s1 <= cost_block_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d8_s1 <= cost_block_p16x64_128_s2 && cost_block_d8_s1 <= cost_block_p32x64_128_s2 && cost_block_d8_s1 <= cost_block_p32x64_128 && cost_block_d8_s1 <= cost_block_p64x64_128_s2 && cost_block_d8_s1 <= cost_block_p64x64_128 && cost_block_d8_s1 <= cost_block_p64x128_128_s2 && cost_block_d8_s1 <= cost_block_p128x64_128 && cost_block_d8_s1 <= cost_block_p128x128_128 && cost_block_d8_s1 <= cost_block_p128x192_128 && cost_block_d8_s1 <= cost_block_p192x128_128 && cost_block_d8_s1 <= cost_block_p256x128_128) {  // engine-block-d8-s1
-        rule = 59;
-        return 0;
-      }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s2 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d8_s2 <= cost_block_p16x64_128_s2 && cost_block_d8_s2 <= cost_block_p32x64_128_s2 && cost_block_d8_s2 <= cost_block_p32x64_128 && cost_block_d8_s2 <= cost_block_p64x64_128_s2 && cost_block_d8_s2 <= cost_block_p64x64_128 && cost_block_d8_s2 <= cost_block_p64x128_128_s2 && cost_block_d8_s2 <= cost_block_p128x64_128 && cost_block_d8_s2 <= cost_block_p128x128_128 && cost_block_d8_s2 <= cost_block_p128x192_128 && cost_block_d8_s2 <= cost_block_p192x128_128 && cost_block_d8_s2 <= cost_block_p256x128_128) {  // engine-block-d8-s2
-        rule = 60;
-        return 0;
-      }
-      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_s1_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d8_s1_pair <= cost_block_p16x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p32x64_128 && cost_block_d8_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p64x64_128 && cost_block_d8_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d8_s1_pair <= cost_block_p128x64_128 && cost_block_d8_s1_pair <= cost_block_p128x128_128 && cost_block_d8_s1_pair <= cost_block_p128x192_128 && cost_block_d8_s1_pair <= cost_block_p192x128_128 && cost_block_d8_s1_pair <= cost_block_p256x128_128) {  // engine-block-d8-s1-pair
-        rule = 61;
-        return 0;
-      }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d8_s2_pair <= cost_block_p16x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p32x64_128 && cost_block_d8_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p64x64_128 && cost_block_d8_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d8_s2_pair <= cost_block_p128x64_128 && cost_block_d8_s2_pair <= cost_block_p128x128_128 && cost_block_d8_s2_pair <= cost_block_p128x192_128 && cost_block_d8_s2_pair <= cost_block_p192x128_128 && cost_block_d8_s2_pair <= cost_block_p256x128_128) {  // engine-block-d8-s2-pair
-        rule = 62;
-        return 0;
-      }
-      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_wide_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d8_wide_pair <= cost_block_p16x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p32x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p32x64_128 && cost_block_d8_wide_pair <= cost_block_p64x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p64x64_128 && cost_block_d8_wide_pair <= cost_block_p64x128_128_s2 && cost_block_d8_wide_pair <= cost_block_p128x64_128 && cost_block_d8_wide_pair <= cost_block_p128x128_128 && cost_block_d8_wide_pair <= cost_block_p128x192_128 && cost_block_d8_wide_pair <= cost_block_p192x128_128 && cost_block_d8_wide_pair <= cost_block_p256x128_128) {  // engine-block-d8-wide-pair
-        rule = 63;
-        return 0;
-      }
-      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d16_s1 <= cost_block_p16x64_128_s2 && cost_block_d16_s1 <= cost_block_p32x64_128_s2 && cost_block_d16_s1 <= cost_block_p32x64_128 && cost_block_d16_s1 <= cost_block_p64x64_128_s2 && cost_block_d16_s1 <= cost_block_p64x64_128 && cost_block_d16_s1 <= cost_block_p64x128_128_s2 && cost_block_d16_s1 <= cost_block_p128x64_128 && cost_block_d16_s1 <= cost_block_p128x128_128 && cost_block_d16_s1 <= cost_block_p128x192_128 && cost_block_d16_s1 <= cost_block_p192x128_128 && cost_block_d16_s1 <= cost_block_p256x128_128) {  // engine-block-d16-s1
-        rule = 64;
-        return 0;
-      }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d16_s2 <= cost_block_p16x64_128_s2 && cost_block_d16_s2 <= cost_block_p32x64_128_s2 && cost_block_d16_s2 <= cost_block_p32x64_128 && cost_block_d16_s2 <= cost_block_p64x64_128_s2 && cost_block_d16_s2 <= cost_block_p64x64_128 && cost_block_d16_s2 <= cost_block_p64x128_128_s2 && cost_block_d16_s2 <= cost_block_p128x64_128 && cost_block_d16_s2 <= cost_block_p128x128_128 && cost_block_d16_s2 <= cost_block_p128x192_128 && cost_block_d16_s2 <= cost_block_p192x128_128 && cost_block_d16_s2 <= cost_block_p256x128_128) {  // engine-block-d16-s2
-        rule = 65;
-        return 0;
-      }
-      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d16_s1_pair <= cost_block_p16x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p32x64_128 && cost_block_d16_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p64x64_128 && cost_block_d16_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d16_s1_pair <= cost_block_p128x64_128 && cost_block_d16_s1_pair <= cost_block_p128x128_128 && cost_block_d16_s1_pair <= cost_block_p128x192_128 && cost_block_d16_s1_pair <= cost_block_p192x128_128 && cost_block_d16_s1_pair <= cost_block_p256x128_128) {  // engine-block-d16-s1-pair
-        rule = 66;
-        return 0;
-      }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d16_s2_pair <= cost_block_p16x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p32x64_128 && cost_block_d16_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p64x64_128 && cost_block_d16_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d16_s2_pair <= cost_block_p128x64_128 && cost_block_d16_s2_pair <= cost_block_p128x128_128 && cost_block_d16_s2_pair <= cost_block_p128x192_128 && cost_block_d16_s2_pair <= cost_block_p192x128_128 && cost_block_d16_s2_pair <= cost_block_p256x128_128) {  // engine-block-d16-s2-pair
-        rule = 67;
-        return 0;
-      }
-      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s1 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d32_s1 <= cost_block_p16x64_128_s2 && cost_block_d32_s1 <= cost_block_p32x64_128_s2 && cost_block_d32_s1 <= cost_block_p32x64_128 && cost_block_d32_s1 <= cost_block_p64x64_128_s2 && cost_block_d32_s1 <= cost_block_p64x64_128 && cost_block_d32_s1 <= cost_block_p64x128_128_s2 && cost_block_d32_s1 <= cost_block_p128x64_128 && cost_block_d32_s1 <= cost_block_p128x128_128 && cost_block_d32_s1 <= cost_block_p128x192_128 && cost_block_d32_s1 <= cost_block_p192x128_128 && cost_block_d32_s1 <= cost_block_p256x128_128) {  // engine-block-d32-s1
-        rule = 68;
-        return 0;
-      }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_block_d32_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s2 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s2 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d32_s2 <= cost_block_p16x64_128_s2 && cost_block_d32_s2 <= cost_block_p32x64_128_s2 && cost_block_d32_s2 <= cost_block_p32x64_128 && cost_block_d32_s2 <= cost_block_p64x64_128_s2 && cost_block_d32_s2 <= cost_block_p64x64_128 && cost_block_d32_s2 <= cost_block_p64x128_128_s2 && cost_block_d32_s2 <= cost_block_p128x64_128 && cost_block_d32_s2 <= cost_block_p128x128_128 && cost_block_d32_s2 <= cost_block_p128x192_128 && cost_block_d32_s2 <= cost_block_p192x128_128 && cost_block_d32_s2 <= cost_block_p256x128_128) {  // engine-block-d32-s2
-        rule = 69;
-        return 0;
-      }
-      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d32_s1_pair <= cost_block_p16x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p32x64_128 && cost_block_d32_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p64x64_128 && cost_block_d32_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d32_s1_pair <= cost_block_p128x64_128 && cost_block_d32_s1_pair <= cost_block_p128x128_128 && cost_block_d32_s1_pair <= cost_block_p128x192_128 && cost_block_d32_s1_pair <= cost_block_p192x128_128 && cost_block_d32_s1_pair <= cost_block_p256x128_128) {  // engine-block-d32-s1-pair
-        rule = 70;
-        return 0;
-      }
-      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_block_d32_s2_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s2_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d32_s2_pair <= cost_block_p16x64_128_s2 && cost_block_d32_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d32_s2_pair <= cost_block_p32x64_128 && cost_block_d32_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d32_s2_pair <= cost_block_p64x64_128 && cost_block_d32_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d32_s2_pair <= cost_block_p128x64_128 && cost_block_d32_s2_pair <= cost_block_p128x128_128 && cost_block_d32_s2_pair <= cost_block_p128x192_128 && cost_block_d32_s2_pair <= cost_block_p192x128_128 && cost_block_d32_s2_pair <= cost_block_p256x128_128) {  // engine-block-d32-s2-pair
-        rule = 71;
-        return 0;
-      }
-      if (M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && (cost_block_d64_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d64_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d64_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d64_s1 <= cost_block_p16x64_128_s2 && cost_block_d64_s1 <= cost_block_p32x64_128_s2 && cost_block_d64_s1 <= cost_block_p32x64_128 && cost_block_d64_s1 <= cost_block_p64x64_128_s2 && cost_block_d64_s1 <= cost_block_p64x64_128 && cost_block_d64_s1 <= cost_block_p64x128_128_s2 && cost_block_d64_s1 <= cost_block_p128x64_128 && cost_block_d64_s1 <= cost_block_p128x128_128 && cost_block_d64_s1 <= cost_block_p128x192_128 && cost_block_d64_s1 <= cost_block_p192x128_128 && cost_block_d64_s1 <= cost_block_p256x128_128) {  // engine-block-d64-s1
+      const int64_t cost_block_p32x64_128_s2 = 2764000 + 32060 * cost_steps + 9340 * cost_tiles_32x64 + 98 * cost_tiles_32x64 * cost_steps + 1675 * cost_rounds_32x64_132 * cost_steps + 24680 * cost_shares_32x64_66 * cost_steps + 97 * cost_weight + 1539 * cost_input + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_p32x64_128 = 2242000 + 81580 * cost_steps + 4140 * cost_tiles_32x64 + 5 * cost_tiles_32x64 * cost_steps + 234600 * cost_rounds_32x64_132 + 73640 * cost_rounds_32x64_132 * cost_steps + 85 * cost_weight + 845 * cost_input + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_p64x64_128_s2 = 3627000 + 39620 * cost_steps + 4585 * cost_tiles_64x64 + 215 * cost_tiles_64x64 * cost_steps + 204000 * cost_rounds_64x64_132 + 41770 * cost_rounds_64x64_132 * cost_steps + 29090 * cost_late_64x64_132_66_wholes * cost_steps + 67 * cost_weight + 646 * cost_input + 1 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_block_p64x64_128 = 2326000 + 108100 * cost_steps + 2596 * cost_tiles_64x64 + 21 * cost_tiles_64x64 * cost_steps + 148200 * cost_rounds_64x64_132 + 110000 * cost_rounds_64x64_132 * cost_steps + 42 * cost_weight + 151 * cost_input + 2 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_block_p64x128_128_s2 = 3867000 + 53800 * cost_steps + 146 * cost_tiles_64x128 * cost_steps + 335000 * cost_rounds_64x128_132 + 73170 * cost_rounds_64x128_132 * cost_steps + 38360 * cost_late_64x128_132_66_wholes * cost_steps + 132 * cost_weight + 745 * cost_input + 718 * cost_output;
+      const int64_t cost_block_p128x64_128_s2 = 3864000 + 49420 * cost_steps + 547 * cost_tiles_128x64 + 397 * cost_tiles_128x64 * cost_steps + 735100 * cost_rounds_128x64_132 + 47580 * cost_rounds_128x64_132 * cost_steps + 34790 * cost_late_128x64_132_66_wholes * cost_steps + 49 * cost_weight + 46 * cost_input;
+      const int64_t cost_block_p128x64_128 = 2938000 + 110300 * cost_steps + 3878 * cost_tiles_128x64 + 138 * cost_tiles_128x64 * cost_steps + 242100 * cost_rounds_128x64_132 + 117300 * cost_rounds_128x64_132 * cost_steps + 46 * cost_weight + 64 * cost_input;
+      const int64_t cost_late_128x128_132_66 = cost_last_128x128 + 66;
+      const int64_t cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 / 132;
+      const int64_t cost_block_p128x128_128_s2 = 5013000 + 78610 * cost_steps + 412 * cost_tiles_128x128 * cost_steps + 1270000 * cost_rounds_128x128_132 + 87200 * cost_rounds_128x128_132 * cost_steps + 64930 * cost_late_128x128_132_66_wholes * cost_steps + 69 * cost_weight + 123 * cost_input;
+      const int64_t cost_block_p128x128_128 = 3717000 + 155400 * cost_steps + 2591 * cost_tiles_128x128 + 268 * cost_tiles_128x128 * cost_steps + 626500 * cost_rounds_128x128_132 + 173900 * cost_rounds_128x128_132 * cost_steps + 68 * cost_weight + 93 * cost_input;
+      const int64_t cost_block_p128x192_128 = 3595000 + 242400 * cost_steps + 5740 * cost_tiles_128x192 + 342 * cost_tiles_128x192 * cost_steps + 353500 * cost_rounds_128x192_132 + 264500 * cost_rounds_128x192_132 * cost_steps + 75 * cost_weight + 170 * cost_input + 69 * cost_output;
+      const int64_t cost_block_p192x128_128 = 3515000 + 256500 * cost_steps + 151 * cost_tiles_192x128 * cost_steps + 468000 * cost_rounds_192x128_132 + 278700 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 176 * cost_input + 244 * cost_output;
+      const int64_t cost_block_p256x128_128 = 4738000 + 355700 * cost_steps + 13200 * cost_tiles_256x128 + 130 * cost_tiles_256x128 * cost_steps + 887000 * cost_rounds_256x128_132 + 377600 * cost_rounds_256x128_132 * cost_steps + 79 * cost_weight + 201 * cost_input;
+      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_s1 <= cost_block_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d8_s1 <= cost_block_p16x64_128_s2 && cost_block_d8_s1 <= cost_block_p32x64_128_s2 && cost_block_d8_s1 <= cost_block_p32x64_128 && cost_block_d8_s1 <= cost_block_p64x64_128_s2 && cost_block_d8_s1 <= cost_block_p64x64_128 && cost_block_d8_s1 <= cost_block_p64x128_128_s2 && cost_block_d8_s1 <= cost_block_p128x64_128_s2 && cost_block_d8_s1 <= cost_block_p128x64_128 && cost_block_d8_s1 <= cost_block_p128x128_128_s2 && cost_block_d8_s1 <= cost_block_p128x128_128 && cost_block_d8_s1 <= cost_block_p128x192_128 && cost_block_d8_s1 <= cost_block_p192x128_128 && cost_block_d8_s1 <= cost_block_p256x128_128) {  // engine-block-d8-s1
         rule = 72;
         return 0;
       }
-      if (M <= 64 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 264 <= 24576 && (cost_block_d64_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d64_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d64_s2 <= cost_block_p16x64_128_s2 && cost_block_d64_s2 <= cost_block_p32x64_128_s2 && cost_block_d64_s2 <= cost_block_p32x64_128 && cost_block_d64_s2 <= cost_block_p64x64_128_s2 && cost_block_d64_s2 <= cost_block_p64x64_128 && cost_block_d64_s2 <= cost_block_p64x128_128_s2 && cost_block_d64_s2 <= cost_block_p128x64_128 && cost_block_d64_s2 <= cost_block_p128x128_128 && cost_block_d64_s2 <= cost_block_p128x192_128 && cost_block_d64_s2 <= cost_block_p192x128_128 && cost_block_d64_s2 <= cost_block_p256x128_128) {  // engine-block-d64-s2
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s2 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d8_s2 <= cost_block_p16x64_128_s2 && cost_block_d8_s2 <= cost_block_p32x64_128_s2 && cost_block_d8_s2 <= cost_block_p32x64_128 && cost_block_d8_s2 <= cost_block_p64x64_128_s2 && cost_block_d8_s2 <= cost_block_p64x64_128 && cost_block_d8_s2 <= cost_block_p64x128_128_s2 && cost_block_d8_s2 <= cost_block_p128x64_128_s2 && cost_block_d8_s2 <= cost_block_p128x64_128 && cost_block_d8_s2 <= cost_block_p128x128_128_s2 && cost_block_d8_s2 <= cost_block_p128x128_128 && cost_block_d8_s2 <= cost_block_p128x192_128 && cost_block_d8_s2 <= cost_block_p192x128_128 && cost_block_d8_s2 <= cost_block_p256x128_128) {  // engine-block-d8-s2
         rule = 73;
         return 0;
       }
-      if (M <= 64 && N <= num_sms * 1024 && ((K + 127) / 128) * 320 <= 24576 && (cost_block_d64_wide_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d64_wide_pair <= cost_block_p16x64_128_s2 && cost_block_d64_wide_pair <= cost_block_p32x64_128_s2 && cost_block_d64_wide_pair <= cost_block_p32x64_128 && cost_block_d64_wide_pair <= cost_block_p64x64_128_s2 && cost_block_d64_wide_pair <= cost_block_p64x64_128 && cost_block_d64_wide_pair <= cost_block_p64x128_128_s2 && cost_block_d64_wide_pair <= cost_block_p128x64_128 && cost_block_d64_wide_pair <= cost_block_p128x128_128 && cost_block_d64_wide_pair <= cost_block_p128x192_128 && cost_block_d64_wide_pair <= cost_block_p192x128_128 && cost_block_d64_wide_pair <= cost_block_p256x128_128) {  // engine-block-d64-wide-pair
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_s1_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d8_s1_pair <= cost_block_p16x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p32x64_128 && cost_block_d8_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p64x64_128 && cost_block_d8_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d8_s1_pair <= cost_block_p128x64_128_s2 && cost_block_d8_s1_pair <= cost_block_p128x64_128 && cost_block_d8_s1_pair <= cost_block_p128x128_128_s2 && cost_block_d8_s1_pair <= cost_block_p128x128_128 && cost_block_d8_s1_pair <= cost_block_p128x192_128 && cost_block_d8_s1_pair <= cost_block_p192x128_128 && cost_block_d8_s1_pair <= cost_block_p256x128_128) {  // engine-block-d8-s1-pair
         rule = 74;
         return 0;
       }
-      if (M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960 && cost_block_d64_wide_deep <= cost_block_p16x64_128_s2 && cost_block_d64_wide_deep <= cost_block_p32x64_128_s2 && cost_block_d64_wide_deep <= cost_block_p32x64_128 && cost_block_d64_wide_deep <= cost_block_p64x64_128_s2 && cost_block_d64_wide_deep <= cost_block_p64x64_128 && cost_block_d64_wide_deep <= cost_block_p64x128_128_s2 && cost_block_d64_wide_deep <= cost_block_p128x64_128 && cost_block_d64_wide_deep <= cost_block_p128x128_128 && cost_block_d64_wide_deep <= cost_block_p128x192_128 && cost_block_d64_wide_deep <= cost_block_p192x128_128 && cost_block_d64_wide_deep <= cost_block_p256x128_128) {  // engine-block-d64-wide-deep
+      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d8_s2_pair <= cost_block_p16x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p32x64_128 && cost_block_d8_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p64x64_128 && cost_block_d8_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d8_s2_pair <= cost_block_p128x64_128_s2 && cost_block_d8_s2_pair <= cost_block_p128x64_128 && cost_block_d8_s2_pair <= cost_block_p128x128_128_s2 && cost_block_d8_s2_pair <= cost_block_p128x128_128 && cost_block_d8_s2_pair <= cost_block_p128x192_128 && cost_block_d8_s2_pair <= cost_block_p192x128_128 && cost_block_d8_s2_pair <= cost_block_p256x128_128) {  // engine-block-d8-s2-pair
         rule = 75;
         return 0;
       }
-      if (cost_block_p16x64_128_s2 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p32x64_128 && cost_block_p16x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p64x64_128 && cost_block_p16x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p128x64_128 && cost_block_p16x64_128_s2 <= cost_block_p128x128_128 && cost_block_p16x64_128_s2 <= cost_block_p128x192_128 && cost_block_p16x64_128_s2 <= cost_block_p192x128_128 && cost_block_p16x64_128_s2 <= cost_block_p256x128_128) {  // engine-block-p16x64-128-s2
+      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_wide_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d8_wide_pair <= cost_block_p16x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p32x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p32x64_128 && cost_block_d8_wide_pair <= cost_block_p64x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p64x64_128 && cost_block_d8_wide_pair <= cost_block_p64x128_128_s2 && cost_block_d8_wide_pair <= cost_block_p128x64_128_s2 && cost_block_d8_wide_pair <= cost_block_p128x64_128 && cost_block_d8_wide_pair <= cost_block_p128x128_128_s2 && cost_block_d8_wide_pair <= cost_block_p128x128_128 && cost_block_d8_wide_pair <= cost_block_p128x192_128 && cost_block_d8_wide_pair <= cost_block_p192x128_128 && cost_block_d8_wide_pair <= cost_block_p256x128_128) {  // engine-block-d8-wide-pair
         rule = 76;
-        return 2;
+        return 0;
       }
-      if (cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128 && cost_block_p32x64_128_s2 <= cost_block_p256x128_128) {  // engine-block-p32x64-128-s2
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d16_s1 <= cost_block_p16x64_128_s2 && cost_block_d16_s1 <= cost_block_p32x64_128_s2 && cost_block_d16_s1 <= cost_block_p32x64_128 && cost_block_d16_s1 <= cost_block_p64x64_128_s2 && cost_block_d16_s1 <= cost_block_p64x64_128 && cost_block_d16_s1 <= cost_block_p64x128_128_s2 && cost_block_d16_s1 <= cost_block_p128x64_128_s2 && cost_block_d16_s1 <= cost_block_p128x64_128 && cost_block_d16_s1 <= cost_block_p128x128_128_s2 && cost_block_d16_s1 <= cost_block_p128x128_128 && cost_block_d16_s1 <= cost_block_p128x192_128 && cost_block_d16_s1 <= cost_block_p192x128_128 && cost_block_d16_s1 <= cost_block_p256x128_128) {  // engine-block-d16-s1
         rule = 77;
-        return 2;
+        return 0;
       }
-      if (cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128 && cost_block_p32x64_128 <= cost_block_p256x128_128) {  // engine-block-p32x64-128
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d16_s2 <= cost_block_p16x64_128_s2 && cost_block_d16_s2 <= cost_block_p32x64_128_s2 && cost_block_d16_s2 <= cost_block_p32x64_128 && cost_block_d16_s2 <= cost_block_p64x64_128_s2 && cost_block_d16_s2 <= cost_block_p64x64_128 && cost_block_d16_s2 <= cost_block_p64x128_128_s2 && cost_block_d16_s2 <= cost_block_p128x64_128_s2 && cost_block_d16_s2 <= cost_block_p128x64_128 && cost_block_d16_s2 <= cost_block_p128x128_128_s2 && cost_block_d16_s2 <= cost_block_p128x128_128 && cost_block_d16_s2 <= cost_block_p128x192_128 && cost_block_d16_s2 <= cost_block_p192x128_128 && cost_block_d16_s2 <= cost_block_p256x128_128) {  // engine-block-d16-s2
         rule = 78;
-        return 2;
+        return 0;
       }
-      if (cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128 && cost_block_p64x64_128_s2 <= cost_block_p256x128_128) {  // engine-block-p64x64-128-s2
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d16_s1_pair <= cost_block_p16x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p32x64_128 && cost_block_d16_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p64x64_128 && cost_block_d16_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d16_s1_pair <= cost_block_p128x64_128_s2 && cost_block_d16_s1_pair <= cost_block_p128x64_128 && cost_block_d16_s1_pair <= cost_block_p128x128_128_s2 && cost_block_d16_s1_pair <= cost_block_p128x128_128 && cost_block_d16_s1_pair <= cost_block_p128x192_128 && cost_block_d16_s1_pair <= cost_block_p192x128_128 && cost_block_d16_s1_pair <= cost_block_p256x128_128) {  // engine-block-d16-s1-pair
         rule = 79;
-        return 2;
+        return 0;
       }
-      if (cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128 && cost_block_p64x64_128 <= cost_block_p256x128_128) {  // engine-block-p64x64-128
+      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d16_s2_pair <= cost_block_p16x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p32x64_128 && cost_block_d16_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p64x64_128 && cost_block_d16_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d16_s2_pair <= cost_block_p128x64_128_s2 && cost_block_d16_s2_pair <= cost_block_p128x64_128 && cost_block_d16_s2_pair <= cost_block_p128x128_128_s2 && cost_block_d16_s2_pair <= cost_block_p128x128_128 && cost_block_d16_s2_pair <= cost_block_p128x192_128 && cost_block_d16_s2_pair <= cost_block_p192x128_128 && cost_block_d16_s2_pair <= cost_block_p256x128_128) {  // engine-block-d16-s2-pair
         rule = 80;
-        return 2;
+        return 0;
       }
-      if (cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128 && cost_block_p64x128_128_s2 <= cost_block_p256x128_128) {  // engine-block-p64x128-128-s2
+      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s1 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d32_s1 <= cost_block_p16x64_128_s2 && cost_block_d32_s1 <= cost_block_p32x64_128_s2 && cost_block_d32_s1 <= cost_block_p32x64_128 && cost_block_d32_s1 <= cost_block_p64x64_128_s2 && cost_block_d32_s1 <= cost_block_p64x64_128 && cost_block_d32_s1 <= cost_block_p64x128_128_s2 && cost_block_d32_s1 <= cost_block_p128x64_128_s2 && cost_block_d32_s1 <= cost_block_p128x64_128 && cost_block_d32_s1 <= cost_block_p128x128_128_s2 && cost_block_d32_s1 <= cost_block_p128x128_128 && cost_block_d32_s1 <= cost_block_p128x192_128 && cost_block_d32_s1 <= cost_block_p192x128_128 && cost_block_d32_s1 <= cost_block_p256x128_128) {  // engine-block-d32-s1
         rule = 81;
+        return 0;
+      }
+      if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_block_d32_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s2 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s2 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d32_s2 <= cost_block_p16x64_128_s2 && cost_block_d32_s2 <= cost_block_p32x64_128_s2 && cost_block_d32_s2 <= cost_block_p32x64_128 && cost_block_d32_s2 <= cost_block_p64x64_128_s2 && cost_block_d32_s2 <= cost_block_p64x64_128 && cost_block_d32_s2 <= cost_block_p64x128_128_s2 && cost_block_d32_s2 <= cost_block_p128x64_128_s2 && cost_block_d32_s2 <= cost_block_p128x64_128 && cost_block_d32_s2 <= cost_block_p128x128_128_s2 && cost_block_d32_s2 <= cost_block_p128x128_128 && cost_block_d32_s2 <= cost_block_p128x192_128 && cost_block_d32_s2 <= cost_block_p192x128_128 && cost_block_d32_s2 <= cost_block_p256x128_128) {  // engine-block-d32-s2
+        rule = 82;
+        return 0;
+      }
+      if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d32_s1_pair <= cost_block_p16x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p32x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p32x64_128 && cost_block_d32_s1_pair <= cost_block_p64x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p64x64_128 && cost_block_d32_s1_pair <= cost_block_p64x128_128_s2 && cost_block_d32_s1_pair <= cost_block_p128x64_128_s2 && cost_block_d32_s1_pair <= cost_block_p128x64_128 && cost_block_d32_s1_pair <= cost_block_p128x128_128_s2 && cost_block_d32_s1_pair <= cost_block_p128x128_128 && cost_block_d32_s1_pair <= cost_block_p128x192_128 && cost_block_d32_s1_pair <= cost_block_p192x128_128 && cost_block_d32_s1_pair <= cost_block_p256x128_128) {  // engine-block-d32-s1-pair
+        rule = 83;
+        return 0;
+      }
+      if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_block_d32_s2_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s2_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d32_s2_pair <= cost_block_p16x64_128_s2 && cost_block_d32_s2_pair <= cost_block_p32x64_128_s2 && cost_block_d32_s2_pair <= cost_block_p32x64_128 && cost_block_d32_s2_pair <= cost_block_p64x64_128_s2 && cost_block_d32_s2_pair <= cost_block_p64x64_128 && cost_block_d32_s2_pair <= cost_block_p64x128_128_s2 && cost_block_d32_s2_pair <= cost_block_p128x64_128_s2 && cost_block_d32_s2_pair <= cost_block_p128x64_128 && cost_block_d32_s2_pair <= cost_block_p128x128_128_s2 && cost_block_d32_s2_pair <= cost_block_p128x128_128 && cost_block_d32_s2_pair <= cost_block_p128x192_128 && cost_block_d32_s2_pair <= cost_block_p192x128_128 && cost_block_d32_s2_pair <= cost_block_p256x128_128) {  // engine-block-d32-s2-pair
+        rule = 84;
+        return 0;
+      }
+      if (M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && (cost_block_d64_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d64_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d64_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d64_s1 <= cost_block_p16x64_128_s2 && cost_block_d64_s1 <= cost_block_p32x64_128_s2 && cost_block_d64_s1 <= cost_block_p32x64_128 && cost_block_d64_s1 <= cost_block_p64x64_128_s2 && cost_block_d64_s1 <= cost_block_p64x64_128 && cost_block_d64_s1 <= cost_block_p64x128_128_s2 && cost_block_d64_s1 <= cost_block_p128x64_128_s2 && cost_block_d64_s1 <= cost_block_p128x64_128 && cost_block_d64_s1 <= cost_block_p128x128_128_s2 && cost_block_d64_s1 <= cost_block_p128x128_128 && cost_block_d64_s1 <= cost_block_p128x192_128 && cost_block_d64_s1 <= cost_block_p192x128_128 && cost_block_d64_s1 <= cost_block_p256x128_128) {  // engine-block-d64-s1
+        rule = 85;
+        return 0;
+      }
+      if (M <= 64 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 264 <= 24576 && (cost_block_d64_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d64_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d64_s2 <= cost_block_p16x64_128_s2 && cost_block_d64_s2 <= cost_block_p32x64_128_s2 && cost_block_d64_s2 <= cost_block_p32x64_128 && cost_block_d64_s2 <= cost_block_p64x64_128_s2 && cost_block_d64_s2 <= cost_block_p64x64_128 && cost_block_d64_s2 <= cost_block_p64x128_128_s2 && cost_block_d64_s2 <= cost_block_p128x64_128_s2 && cost_block_d64_s2 <= cost_block_p128x64_128 && cost_block_d64_s2 <= cost_block_p128x128_128_s2 && cost_block_d64_s2 <= cost_block_p128x128_128 && cost_block_d64_s2 <= cost_block_p128x192_128 && cost_block_d64_s2 <= cost_block_p192x128_128 && cost_block_d64_s2 <= cost_block_p256x128_128) {  // engine-block-d64-s2
+        rule = 86;
+        return 0;
+      }
+      if (M <= 64 && N <= num_sms * 1024 && ((K + 127) / 128) * 320 <= 24576 && (cost_block_d64_wide_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960) && cost_block_d64_wide_pair <= cost_block_p16x64_128_s2 && cost_block_d64_wide_pair <= cost_block_p32x64_128_s2 && cost_block_d64_wide_pair <= cost_block_p32x64_128 && cost_block_d64_wide_pair <= cost_block_p64x64_128_s2 && cost_block_d64_wide_pair <= cost_block_p64x64_128 && cost_block_d64_wide_pair <= cost_block_p64x128_128_s2 && cost_block_d64_wide_pair <= cost_block_p128x64_128_s2 && cost_block_d64_wide_pair <= cost_block_p128x64_128 && cost_block_d64_wide_pair <= cost_block_p128x128_128_s2 && cost_block_d64_wide_pair <= cost_block_p128x128_128 && cost_block_d64_wide_pair <= cost_block_p128x192_128 && cost_block_d64_wide_pair <= cost_block_p192x128_128 && cost_block_d64_wide_pair <= cost_block_p256x128_128) {  // engine-block-d64-wide-pair
+        rule = 87;
+        return 0;
+      }
+      if (M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960 && cost_block_d64_wide_deep <= cost_block_p16x64_128_s2 && cost_block_d64_wide_deep <= cost_block_p32x64_128_s2 && cost_block_d64_wide_deep <= cost_block_p32x64_128 && cost_block_d64_wide_deep <= cost_block_p64x64_128_s2 && cost_block_d64_wide_deep <= cost_block_p64x64_128 && cost_block_d64_wide_deep <= cost_block_p64x128_128_s2 && cost_block_d64_wide_deep <= cost_block_p128x64_128_s2 && cost_block_d64_wide_deep <= cost_block_p128x64_128 && cost_block_d64_wide_deep <= cost_block_p128x128_128_s2 && cost_block_d64_wide_deep <= cost_block_p128x128_128 && cost_block_d64_wide_deep <= cost_block_p128x192_128 && cost_block_d64_wide_deep <= cost_block_p192x128_128 && cost_block_d64_wide_deep <= cost_block_p256x128_128) {  // engine-block-d64-wide-deep
+        rule = 88;
+        return 0;
+      }
+      if (cost_block_p16x64_128_s2 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p32x64_128 && cost_block_p16x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p64x64_128 && cost_block_p16x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p128x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p128x64_128 && cost_block_p16x64_128_s2 <= cost_block_p128x128_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p128x128_128 && cost_block_p16x64_128_s2 <= cost_block_p128x192_128 && cost_block_p16x64_128_s2 <= cost_block_p192x128_128 && cost_block_p16x64_128_s2 <= cost_block_p256x128_128) {  // engine-block-p16x64-128-s2
+        rule = 89;
         return 2;
       }
-      if (cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128 && cost_block_p128x64_128 <= cost_block_p256x128_128) {  // engine-block-p128x64-128
-        rule = 82;
+      if (cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128 && cost_block_p32x64_128_s2 <= cost_block_p256x128_128) {  // engine-block-p32x64-128-s2
+        rule = 90;
+        return 2;
+      }
+      if (cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128 && cost_block_p32x64_128 <= cost_block_p256x128_128) {  // engine-block-p32x64-128
+        rule = 91;
+        return 2;
+      }
+      if (cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128 && cost_block_p64x64_128_s2 <= cost_block_p256x128_128) {  // engine-block-p64x64-128-s2
+        rule = 92;
+        return 2;
+      }
+      if (cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128 && cost_block_p64x64_128 <= cost_block_p256x128_128) {  // engine-block-p64x64-128
+        rule = 93;
+        return 2;
+      }
+      if (cost_block_p64x128_128_s2 <= cost_block_p128x64_128_s2 && cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128_s2 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128 && cost_block_p64x128_128_s2 <= cost_block_p256x128_128) {  // engine-block-p64x128-128-s2
+        rule = 94;
+        return 2;
+      }
+      if (cost_block_p128x64_128_s2 <= cost_block_p128x64_128 && cost_block_p128x64_128_s2 <= cost_block_p128x128_128_s2 && cost_block_p128x64_128_s2 <= cost_block_p128x128_128 && cost_block_p128x64_128_s2 <= cost_block_p128x192_128 && cost_block_p128x64_128_s2 <= cost_block_p192x128_128 && cost_block_p128x64_128_s2 <= cost_block_p256x128_128) {  // engine-block-p128x64-128-s2
+        rule = 95;
+        return 2;
+      }
+      if (cost_block_p128x64_128 <= cost_block_p128x128_128_s2 && cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128 && cost_block_p128x64_128 <= cost_block_p256x128_128) {  // engine-block-p128x64-128
+        rule = 96;
+        return 2;
+      }
+      if (cost_block_p128x128_128_s2 <= cost_block_p128x128_128 && cost_block_p128x128_128_s2 <= cost_block_p128x192_128 && cost_block_p128x128_128_s2 <= cost_block_p192x128_128 && cost_block_p128x128_128_s2 <= cost_block_p256x128_128) {  // engine-block-p128x128-128-s2
+        rule = 97;
         return 2;
       }
       if (cost_block_p128x128_128 <= cost_block_p128x192_128 && cost_block_p128x128_128 <= cost_block_p192x128_128 && cost_block_p128x128_128 <= cost_block_p256x128_128) {  // engine-block-p128x128-128
-        rule = 83;
+        rule = 98;
         return 2;
       }
       if (cost_block_p128x192_128 <= cost_block_p192x128_128 && cost_block_p128x192_128 <= cost_block_p256x128_128) {  // engine-block-p128x192-128
-        rule = 84;
+        rule = 99;
         return 2;
       }
       if (cost_block_p192x128_128 <= cost_block_p256x128_128) {  // engine-block-p192x128-128
-        rule = 85;
+        rule = 100;
         return 2;
       }
       if (true) {  // engine-block-p256x128-128
-        rule = 86;
+        rule = 101;
         return 2;
       }
     }
@@ -1210,64 +1348,64 @@ inline int64_t decide_engine([[maybe_unused]] uint32_t arch, int16_t& rule, int6
   // tensor-memory: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (true) {  // tcgen05
-      rule = 87;
+      rule = 102;
       return 3;
     }
   }
   // hopper-few-rows: sm90
   if ((arch & 0x10u) != 0) {
     if (rows_32 && N + 32 <= num_sms * 64 && K <= 40960 && long_scales_fit) {  // decode-one-tile
-      rule = 88;
+      rule = 103;
       return 0;
     }
     if (rows_32 && N <= num_sms * 512 && K <= 16384 && scales_fit) {  // decode-tiles
-      rule = 89;
+      rule = 104;
       return 0;
     }
     if (rows_32 && N <= num_sms * 1024 && K <= 4096) {  // decode-vocabulary
-      rule = 90;
+      rule = 105;
       return 0;
     }
     if (rows_64 && N + 32 <= num_sms * 32 && K <= 20480) {  // decode-64-narrow
-      rule = 91;
+      rule = 106;
       return 0;
     }
     if (rows_64 && N + 32 <= num_sms * 64 && K <= 3072) {  // decode-64-short-k
-      rule = 92;
+      rule = 107;
       return 0;
     }
     if (rows_64 && N + 32 <= num_sms * 64 && K <= 20480 && scaling != 2 /* block */) {  // decode-64-one-tile
-      rule = 93;
+      rule = 108;
       return 0;
     }
     if (rows_64 && N >= num_sms * 160 && N <= num_sms * 1024 && K <= 4096) {  // decode-64-wide
-      rule = 94;
+      rule = 109;
       return 0;
     }
     if (rows_64 && N <= num_sms * 512 && K <= 16384 && scaling != 2 /* block */) {  // decode-64-tiles
-      rule = 95;
+      rule = 110;
       return 0;
     }
   }
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
     if (true) {  // wgmma
-      rule = 96;
+      rule = 111;
       return 2;
     }
   }
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (few_rows && M <= 8 && activations <= 36864) {  // decode-8-gddr
-      rule = 97;
+      rule = 112;
       return 0;
     }
     if (few_rows && M >= 9 && activations <= 40960) {  // decode-16-gddr
-      rule = 98;
+      rule = 113;
       return 0;
     }
     if (true) {  // mma
-      rule = 99;
+      rule = 114;
       return 1;
     }
   }
@@ -1291,107 +1429,118 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_output = M * N / 1024;
       const int64_t cost_outside_8x16 = M * 7 % 8 * ((N + 15) / 16);
-      const int64_t cost_fast_d8x8_pair = 3053000 + 5063 * cost_steps + 153 * cost_tiles_8x16 * cost_steps + 64320 * cost_rounds_8x16_264 + 12650 * cost_rounds_8x16_264 * cost_steps + 56720 * cost_input + 7419 * cost_output + 4 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_fast_d8x8_pair = 3147000 + 3506 * cost_steps + 170 * cost_tiles_8x16 * cost_steps + 55180 * cost_rounds_8x16_264 + 10260 * cost_rounds_8x16_264 * cost_steps + 52240 * cost_input + 5448 * cost_output + 3 * cost_outside_8x16 * cost_steps;
       const int64_t cost_tiles_8x64 = ((M + 7) / 8) * ((N + 63) / 64);
       const int64_t cost_last_8x64 = cost_tiles_8x64 + -1;
       const int64_t cost_rounds_8x64_132 = cost_last_8x64 / 132;
       const int64_t cost_outside_8x64 = M * 7 % 8 * ((N + 63) / 64);
-      const int64_t cost_fast_d8_s1 = 2011000 + 48400 * cost_steps + 516 * cost_tiles_8x64 * cost_steps + 814400 * cost_rounds_8x64_132 + 32660 * cost_rounds_8x64_132 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_fast_d8_s2 = 2428000 + 14050 * cost_steps + 769 * cost_tiles_8x64 * cost_steps + 813 * cost_input;
+      const int64_t cost_fast_d8_s1 = 2205000 + 40120 * cost_steps + 572 * cost_tiles_8x64 * cost_steps + 824700 * cost_rounds_8x64_132 + 26510 * cost_rounds_8x64_132 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_fast_d8_s2 = 2526000 + 13020 * cost_steps + 770 * cost_tiles_8x64 * cost_steps + 862 * cost_input;
       const int64_t cost_rounds_8x64_264 = cost_last_8x64 / 264;
-      const int64_t cost_fast_d8_s1_pair = 2105000 + 52060 * cost_steps + 1565 * cost_tiles_8x64 + 547 * cost_tiles_8x64 * cost_steps + 53840 * cost_rounds_8x64_264 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_fast_d8_s2_pair = 3388000 + 24250 * cost_steps + 587 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_fast_d8_s1_pair = 1893000 + 52090 * cost_steps + 3529 * cost_tiles_8x64 + 548 * cost_tiles_8x64 * cost_steps + 45770 * cost_rounds_8x64_264 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_fast_d8_s2_pair = 3609000 + 23020 * cost_steps + 590 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
       const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
       const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
       const int64_t cost_rounds_16x64_132 = cost_last_16x64 / 132;
       const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
-      const int64_t cost_fast_d16_s1 = 2253000 + 45430 * cost_steps + 503 * cost_tiles_16x64 * cost_steps + 689200 * cost_rounds_16x64_132 + 36700 * cost_rounds_16x64_132 * cost_steps + 1396 * cost_input + 61 * cost_output + 2 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_fast_d16_s2 = 2475000 + 18020 * cost_steps + 681 * cost_tiles_16x64 * cost_steps + 500 * cost_input;
+      const int64_t cost_fast_d16_s1 = 2324000 + 41120 * cost_steps + 559 * cost_tiles_16x64 * cost_steps + 723300 * cost_rounds_16x64_132 + 28520 * cost_rounds_16x64_132 * cost_steps + 983 * cost_input + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s2 = 2545000 + 18280 * cost_steps + 659 * cost_tiles_16x64 * cost_steps + 299 * cost_input;
       const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
-      const int64_t cost_fast_d16_s1_pair = 2175000 + 52640 * cost_steps + 594 * cost_tiles_16x64 * cost_steps + 50790 * cost_rounds_16x64_264 * cost_steps + 652 * cost_input + 628 * cost_output + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s1_pair = 2164000 + 53100 * cost_steps + 596 * cost_tiles_16x64 * cost_steps + 46850 * cost_rounds_16x64_264 * cost_steps + 682 * cost_input + 820 * cost_output + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_fast_d16_s2_pair = 3543000 + 22220 * cost_steps + 613 * cost_tiles_16x64 * cost_steps + 1622 * cost_input + 3 * cost_outside_16x64 * cost_steps;
       const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
       const int64_t cost_outside_16x128 = M * 15 % 16 * ((N + 127) / 128);
-      const int64_t cost_fast_d16_wide_pair = 2256000 + 64760 * cost_steps + 1307 * cost_tiles_16x128 * cost_steps + 3016 * cost_input + 4 * cost_outside_16x128 * cost_steps;
+      const int64_t cost_fast_d16_wide_pair = 2265000 + 64020 * cost_steps + 1331 * cost_tiles_16x128 * cost_steps + 2286 * cost_input + 4 * cost_outside_16x128 * cost_steps;
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
-      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-      const int64_t cost_fast_d32_s2 = 2873000 + 16390 * cost_steps + 607 * cost_tiles_32x64 * cost_steps + 2763 * cost_input + 421 * cost_output + 4 * cost_outside_32x64 * cost_steps;
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_fast_d32_s1 = 2547000 + 40890 * cost_steps + 566 * cost_tiles_32x64 * cost_steps + 1132000 * cost_rounds_32x64_132 + 28380 * cost_rounds_32x64_132 * cost_steps + 444 * cost_input + 336 * cost_output;
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
+      const int64_t cost_fast_d32_s2 = 2879000 + 15420 * cost_steps + 646 * cost_tiles_32x64 * cost_steps + 3000 * cost_input + 1067 * cost_output + 3 * cost_outside_32x64 * cost_steps;
       const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
-      const int64_t cost_fast_d32_s1_pair = 2312000 + 54740 * cost_steps + 617 * cost_tiles_32x64 * cost_steps + 52000 * cost_rounds_32x64_264 * cost_steps + 1135 * cost_input + 639 * cost_output;
-      const int64_t cost_fast_d32_s2_pair = 3563000 + 25160 * cost_steps + 609 * cost_tiles_32x64 * cost_steps + 838 * cost_input + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_fast_d32_s1_pair = 2336000 + 54300 * cost_steps + 112 * cost_tiles_32x64 + 625 * cost_tiles_32x64 * cost_steps + 74920 * cost_rounds_32x64_264 + 47260 * cost_rounds_32x64_264 * cost_steps + 958 * cost_input + 350 * cost_output;
+      const int64_t cost_fast_d32_s2_pair = 3618000 + 22740 * cost_steps + 650 * cost_tiles_32x64 * cost_steps + 1873 * cost_input + 1 * cost_outside_32x64 * cost_steps;
       const int64_t cost_tiles_32x128 = ((M + 31) / 32) * ((N + 127) / 128);
-      const int64_t cost_fast_d32_wide_pair = 2504000 + 74190 * cost_steps + 221 * cost_tiles_32x128 + 1323 * cost_tiles_32x128 * cost_steps + 1205 * cost_input + 358 * cost_output;
+      const int64_t cost_fast_d32_wide_pair = 2479000 + 75970 * cost_steps + 1136 * cost_tiles_32x128 + 1309 * cost_tiles_32x128 * cost_steps + 556 * cost_input + 111 * cost_output;
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
       const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
-      const int64_t cost_fast_d64_s1 = 2380000 + 60250 * cost_steps + 390 * cost_tiles_64x64 * cost_steps + 2159000 * cost_rounds_64x64_132 + 60300 * cost_rounds_64x64_132 * cost_steps + 5790 * cost_input + 47 * cost_output;
-      const int64_t cost_fast_d64_s2_pair = 3990000 + 32670 * cost_steps + 524 * cost_tiles_64x64 * cost_steps + 2754 * cost_input + 1714 * cost_output;
+      const int64_t cost_fast_d64_s1 = 2350000 + 53580 * cost_steps + 433 * cost_tiles_64x64 * cost_steps + 2325000 * cost_rounds_64x64_132 + 52320 * cost_rounds_64x64_132 * cost_steps + 5522 * cost_input + 151 * cost_output;
+      const int64_t cost_fast_d64_s2_pair = 3985000 + 32060 * cost_steps + 534 * cost_tiles_64x64 * cost_steps + 3609 * cost_input + 1257 * cost_output;
       const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
       const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
       const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
-      const int64_t cost_fast_d64_wide_deep = 3008000 + 54460 * cost_steps + 1229 * cost_tiles_64x128 * cost_steps + 1256000 * cost_rounds_64x128_132 + 50270 * cost_rounds_64x128_132 * cost_steps + 4643 * cost_input + 167 * cost_output;
-      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_fast_d8x8_pair <= cost_fast_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d8x8-pair
-        rule = 100;
+      const int64_t cost_fast_d64_wide_deep = 3094000 + 38400 * cost_steps + 1359 * cost_tiles_64x128 * cost_steps + 1750000 * cost_rounds_64x128_132 + 33410 * cost_rounds_64x128_132 * cost_steps + 2741 * cost_input + 276 * cost_output;
+      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_fast_d8x8_pair <= cost_fast_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8x8_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d8x8-pair
+        rule = 115;
         return 1;
       }
-      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1 <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s1 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d8-s1
-        rule = 101;
+      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1 <= cost_fast_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s1 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d8-s1
+        rule = 116;
         return 3;
       }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d8-s2
-        rule = 102;
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2 <= cost_fast_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_fast_d8_s2 <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d8-s2
+        rule = 117;
         return 4;
       }
-      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d8-s1-pair
-        rule = 103;
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_fast_d8_s1_pair <= cost_fast_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d8-s1-pair
+        rule = 118;
         return 5;
       }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d8-s2-pair
-        rule = 104;
+      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_fast_d8_s2_pair <= cost_fast_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d8_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d8-s2-pair
+        rule = 119;
         return 6;
       }
-      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d16-s1
-        rule = 105;
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1 <= cost_fast_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d16-s1
+        rule = 120;
         return 8;
       }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d16-s2
-        rule = 106;
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2 <= cost_fast_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s2 <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d16-s2
+        rule = 121;
         return 9;
       }
-      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d16-s1-pair
-        rule = 107;
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_s1_pair <= cost_fast_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d16-s1-pair
+        rule = 122;
         return 10;
       }
-      if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_wide_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d16-wide-pair
-        rule = 108;
+      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_fast_d16_s2_pair <= cost_fast_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d16-s2-pair
+        rule = 123;
+        return 11;
+      }
+      if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_fast_d16_wide_pair <= cost_fast_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d16_wide_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d16-wide-pair
+        rule = 124;
         return 12;
       }
+      if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_s1 <= cost_fast_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s1 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s1 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s1 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s1 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d32-s1
+        rule = 125;
+        return 13;
+      }
       if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2 <= cost_fast_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s2 <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2 <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s2 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s2 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d32-s2
-        rule = 109;
+        rule = 126;
         return 14;
       }
       if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_s1_pair <= cost_fast_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s1_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d32-s1-pair
-        rule = 110;
+        rule = 127;
         return 15;
       }
       if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_fast_d32_s2_pair <= cost_fast_d32_wide_pair || M > 32 || N > num_sms * 1024 || ((K + 127) / 128) * 192 > 24576) && (cost_fast_d32_s2_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_s2_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d32-s2-pair
-        rule = 111;
+        rule = 128;
         return 16;
       }
       if (M <= 32 && N <= num_sms * 1024 && ((K + 127) / 128) * 192 <= 24576 && (cost_fast_d32_wide_pair <= cost_fast_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_fast_d32_wide_pair <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d32_wide_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d32-wide-pair
-        rule = 112;
+        rule = 129;
         return 17;
       }
       if (M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && (cost_fast_d64_s1 <= cost_fast_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_fast_d64_s1 <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d64-s1
-        rule = 113;
+        rule = 130;
         return 18;
       }
       if (M <= 64 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 264 <= 24576 && (cost_fast_d64_s2_pair <= cost_fast_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-fast-d64-s2-pair
-        rule = 114;
+        rule = 131;
         return 20;
       }
       if (M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960) {  // decode-fast-d64-wide-deep
-        rule = 115;
+        rule = 132;
         return 22;
       }
     }
@@ -1413,8 +1562,9 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
       const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
       const int64_t cost_tiles_16x128 = ((M + 15) / 16) * ((N + 127) / 128);
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
-      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
       const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
@@ -1422,104 +1572,107 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
       const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
       const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
       const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
-      const int64_t cost_row_d8x8_pair = 2961000 + 6814 * cost_steps + 151 * cost_tiles_8x16 * cost_steps + 16790 * cost_rounds_8x16_264 * cost_steps + 54790 * cost_input + 5114 * cost_output + 2 * cost_outside_8x16 * cost_steps;
-      const int64_t cost_row_d8_s1 = 1821000 + 49860 * cost_steps + 534 * cost_tiles_8x64 * cost_steps + 755000 * cost_rounds_8x64_132 + 31610 * cost_rounds_8x64_132 * cost_steps + 307 * cost_input;
-      const int64_t cost_row_d8_s2 = 2155000 + 18180 * cost_steps + 681 * cost_tiles_8x64 * cost_steps + 716 * cost_input;
-      const int64_t cost_row_d8_s1_pair = 1933000 + 52470 * cost_steps + 2219 * cost_tiles_8x64 + 547 * cost_tiles_8x64 * cost_steps + 51980 * cost_rounds_8x64_264 * cost_steps;
-      const int64_t cost_row_d8_s2_pair = 3226000 + 23920 * cost_steps + 612 * cost_tiles_8x64 * cost_steps;
+      const int64_t cost_row_d8x8_pair = 2993000 + 5855 * cost_steps + 162 * cost_tiles_8x16 * cost_steps + 14250 * cost_rounds_8x16_264 * cost_steps + 54560 * cost_input + 4118 * cost_output + 2 * cost_outside_8x16 * cost_steps;
+      const int64_t cost_row_d8_s1 = 1788000 + 52180 * cost_steps + 531 * cost_tiles_8x64 * cost_steps + 730200 * cost_rounds_8x64_132 + 30890 * cost_rounds_8x64_132 * cost_steps + 588 * cost_input;
+      const int64_t cost_row_d8_s2 = 2155000 + 19000 * cost_steps + 655 * cost_tiles_8x64 * cost_steps + 527 * cost_input;
+      const int64_t cost_row_d8_s1_pair = 1872000 + 52840 * cost_steps + 3829 * cost_tiles_8x64 + 523 * cost_tiles_8x64 * cost_steps + 50590 * cost_rounds_8x64_264 * cost_steps;
+      const int64_t cost_row_d8_s2_pair = 3357000 + 23670 * cost_steps + 613 * cost_tiles_8x64 * cost_steps;
       const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
       const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
-      const int64_t cost_row_d8_wide_pair = 2162000 + 56160 * cost_steps + 314 * cost_tiles_8x128 + 1345 * cost_tiles_8x128 * cost_steps + 4221 * cost_input + 234 * cost_output + 2 * cost_outside_8x128 * cost_steps;
-      const int64_t cost_row_d16_s1 = 2089000 + 43770 * cost_steps + 563 * cost_tiles_16x64 * cost_steps + 762600 * cost_rounds_16x64_132 + 31220 * cost_rounds_16x64_132 * cost_steps + 1544 * cost_input;
-      const int64_t cost_row_d16_s2 = 2292000 + 19690 * cost_steps + 651 * cost_tiles_16x64 * cost_steps + 1013 * cost_input;
-      const int64_t cost_row_d16_s1_pair = 1974000 + 53020 * cost_steps + 627 * cost_tiles_16x64 * cost_steps + 47810 * cost_rounds_16x64_264 * cost_steps + 423 * cost_input + 787 * cost_output;
-      const int64_t cost_row_d16_wide_pair = 2165000 + 63010 * cost_steps + 1364 * cost_tiles_16x128 * cost_steps + 3069 * cost_input;
-      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
-      const int64_t cost_row_d32_s1 = 2197000 + 50720 * cost_steps + 520 * cost_tiles_32x64 * cost_steps + 1021000 * cost_rounds_32x64_132 + 34340 * cost_rounds_32x64_132 * cost_steps + 690 * cost_input + 1124 * cost_output;
-      const int64_t cost_row_d32_s2 = 2631000 + 19460 * cost_steps + 571 * cost_tiles_32x64 * cost_steps + 2643 * cost_input + 903 * cost_output + 3 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_row_d32_s1_pair = 2085000 + 55620 * cost_steps + 630 * cost_tiles_32x64 * cost_steps + 48940 * cost_rounds_32x64_264 * cost_steps + 2428 * cost_input + 978 * cost_output;
-      const int64_t cost_row_d32_s2_pair = 3300000 + 26200 * cost_steps + 667 * cost_tiles_32x64 * cost_steps + 1645 * cost_input;
-      const int64_t cost_row_d64_s1 = 2490000 + 65490 * cost_steps + 408 * cost_tiles_64x64 * cost_steps + 1954000 * cost_rounds_64x64_132 + 61910 * cost_rounds_64x64_132 * cost_steps + 2467 * cost_input;
+      const int64_t cost_row_d8_wide_pair = 2148000 + 56040 * cost_steps + 207 * cost_tiles_8x128 + 1347 * cost_tiles_8x128 * cost_steps + 4609 * cost_input + 162 * cost_output + 2 * cost_outside_8x128 * cost_steps;
+      const int64_t cost_row_d16_s1 = 2189000 + 33910 * cost_steps + 637 * cost_tiles_16x64 * cost_steps + 826500 * cost_rounds_16x64_132 + 21950 * cost_rounds_16x64_132 * cost_steps + 2729 * cost_input;
+      const int64_t cost_row_d16_s2 = 2294000 + 19840 * cost_steps + 656 * cost_tiles_16x64 * cost_steps + 678 * cost_input;
+      const int64_t cost_row_d16_s1_pair = 1933000 + 54070 * cost_steps + 630 * cost_tiles_16x64 * cost_steps + 46070 * cost_rounds_16x64_264 * cost_steps + 332 * cost_input + 761 * cost_output;
+      const int64_t cost_row_d16_s2_pair = 3174000 + 25220 * cost_steps + 646 * cost_tiles_16x64 * cost_steps + 747 * cost_input;
+      const int64_t cost_row_d16_wide_pair = 2186000 + 61870 * cost_steps + 1383 * cost_tiles_16x128 * cost_steps + 1670 * cost_input;
+      const int64_t cost_row_d32_s1 = 2232000 + 46590 * cost_steps + 562 * cost_tiles_32x64 * cost_steps + 1087000 * cost_rounds_32x64_132 + 28100 * cost_rounds_32x64_132 * cost_steps + 531 * cost_input + 972 * cost_output;
+      const int64_t cost_row_d32_s2 = 2652000 + 18450 * cost_steps + 600 * cost_tiles_32x64 * cost_steps + 2780 * cost_input + 745 * cost_output + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_row_d32_s1_pair = 2102000 + 54330 * cost_steps + 637 * cost_tiles_32x64 * cost_steps + 46600 * cost_rounds_32x64_264 * cost_steps + 2541 * cost_input + 1016 * cost_output;
+      const int64_t cost_row_d32_s2_pair = 3349000 + 26690 * cost_steps + 648 * cost_tiles_32x64 * cost_steps + 2139 * cost_input;
+      const int64_t cost_row_d64_s1 = 2530000 + 66190 * cost_steps + 418 * cost_tiles_64x64 * cost_steps + 1863000 * cost_rounds_64x64_132 + 61270 * cost_rounds_64x64_132 * cost_steps + 1881 * cost_input;
       const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
-      const int64_t cost_row_d64_s2 = 3212000 + 20850 * cost_steps + 397 * cost_tiles_64x64 * cost_steps + 4644 * cost_input + 662 * cost_output + 5 * cost_outside_64x64 * cost_steps;
-      const int64_t cost_row_d64_s2_pair = 3487000 + 36670 * cost_steps + 423 * cost_tiles_64x64 * cost_steps + 4518 * cost_input + 2348 * cost_output + 3 * cost_outside_64x64 * cost_steps;
-      const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
-      const int64_t cost_row_d64_wide_pair = 3021000 + 88640 * cost_steps + 1275 * cost_tiles_64x128 * cost_steps + 6711 * cost_input + 2 * cost_outside_64x128 * cost_steps;
-      const int64_t cost_row_d64_wide_deep = 3012000 + 58550 * cost_steps + 1250 * cost_tiles_64x128 * cost_steps + 541700 * cost_rounds_64x128_132 + 62150 * cost_rounds_64x128_132 * cost_steps + 3285 * cost_input;
-      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_row_d8x8_pair <= cost_row_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8x8-pair
-        rule = 116;
+      const int64_t cost_row_d64_s2 = 3241000 + 16410 * cost_steps + 361 * cost_tiles_64x64 * cost_steps + 6222 * cost_input + 599 * cost_output + 6 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_row_d64_s2_pair = 3428000 + 34760 * cost_steps + 361 * cost_tiles_64x64 * cost_steps + 5861 * cost_input + 3074 * cost_output + 4 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_row_d64_wide_pair = 2984000 + 96190 * cost_steps + 1310 * cost_tiles_64x128 * cost_steps + 4244 * cost_input;
+      const int64_t cost_row_d64_wide_deep = 2994000 + 57760 * cost_steps + 1263 * cost_tiles_64x128 * cost_steps + 439300 * cost_rounds_64x128_132 + 61980 * cost_rounds_64x128_132 * cost_steps + 3277 * cost_input;
+      if (M <= 8 && ((K + 127) / 128) * M * 132 + ((K + 127) / 128) * 16 + 2112 <= 43008 && N <= num_sms * 256 && (cost_row_d8x8_pair <= cost_row_d8_s1 || M > 8 || N > num_sms * 256 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8x8_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8x8_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8x8_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8x8_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8x8-pair
+        rule = 133;
         return 1;
       }
-      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1 <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8-s1
-        rule = 117;
+      if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1 <= cost_row_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1 <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8-s1
+        rule = 134;
         return 3;
       }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s2 <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8-s2
-        rule = 118;
+      if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2 <= cost_row_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s2 <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8-s2
+        rule = 135;
         return 4;
       }
-      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1_pair <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8-s1-pair
-        rule = 119;
+      if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_s1_pair <= cost_row_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_row_d8_s1_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8-s1-pair
+        rule = 136;
         return 5;
       }
-      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8-s2-pair
-        rule = 120;
+      if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_row_d8_s2_pair <= cost_row_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8-s2-pair
+        rule = 137;
         return 6;
       }
-      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_wide_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8-wide-pair
-        rule = 121;
+      if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_row_d8_wide_pair <= cost_row_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d8_wide_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d8_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d8_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d8-wide-pair
+        rule = 138;
         return 7;
       }
-      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d16-s1
-        rule = 122;
+      if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1 <= cost_row_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d16-s1
+        rule = 139;
         return 8;
       }
-      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d16-s2
-        rule = 123;
+      if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2 <= cost_row_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s2 <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d16-s2
+        rule = 140;
         return 9;
       }
-      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d16-s1-pair
-        rule = 124;
+      if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_s1_pair <= cost_row_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_row_d16_s1_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d16-s1-pair
+        rule = 141;
         return 10;
       }
+      if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_row_d16_s2_pair <= cost_row_d16_wide_pair || M > 16 || N > num_sms * 1024 || ((K + 127) / 128) * 128 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_s2_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_s2_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d16-s2-pair
+        rule = 142;
+        return 11;
+      }
       if (M <= 16 && N <= num_sms * 1024 && ((K + 127) / 128) * 128 <= 24576 && (cost_row_d16_wide_pair <= cost_row_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d16_wide_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d16_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d16-wide-pair
-        rule = 125;
+        rule = 143;
         return 12;
       }
       if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1 <= cost_row_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s1 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d32-s1
-        rule = 126;
+        rule = 144;
         return 13;
       }
       if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2 <= cost_row_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_row_d32_s2 <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s2 <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d32-s2
-        rule = 127;
+        rule = 145;
         return 14;
       }
       if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_row_d32_s1_pair <= cost_row_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s1_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d32-s1-pair
-        rule = 128;
+        rule = 146;
         return 15;
       }
       if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_row_d32_s2_pair <= cost_row_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d32_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d32-s2-pair
-        rule = 129;
+        rule = 147;
         return 16;
       }
       if (M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && (cost_row_d64_s1 <= cost_row_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d64_s1 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d64_s1 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d64_s1 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d64-s1
-        rule = 130;
+        rule = 148;
         return 18;
       }
       if (M <= 64 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 264 <= 24576 && (cost_row_d64_s2 <= cost_row_d64_s2_pair || M > 64 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 264 > 24576) && (cost_row_d64_s2 <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d64_s2 <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d64-s2
-        rule = 131;
+        rule = 149;
         return 19;
       }
       if (M <= 64 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 264 <= 24576 && (cost_row_d64_s2_pair <= cost_row_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_row_d64_s2_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d64-s2-pair
-        rule = 132;
+        rule = 150;
         return 20;
       }
       if (M <= 64 && N <= num_sms * 1024 && ((K + 127) / 128) * 320 <= 24576 && (cost_row_d64_wide_pair <= cost_row_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-row-d64-wide-pair
-        rule = 133;
+        rule = 151;
         return 21;
       }
       if (M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960) {  // decode-row-d64-wide-deep
-        rule = 134;
+        rule = 152;
         return 22;
       }
     }
@@ -1538,8 +1691,9 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
       const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
       const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
       const int64_t cost_tiles_32x64 = ((M + 31) / 32) * ((N + 63) / 64);
-      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
       const int64_t cost_last_32x64 = cost_tiles_32x64 + -1;
+      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
       const int64_t cost_rounds_32x64_264 = cost_last_32x64 / 264;
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
@@ -1549,91 +1703,90 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
       const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
       const int64_t cost_tiles_8x128 = ((M + 7) / 8) * ((N + 127) / 128);
       const int64_t cost_outside_8x128 = M * 7 % 8 * ((N + 127) / 128);
-      const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
+      const int64_t cost_block_d8_s1 = 1994000 + 63310 * cost_steps + 448 * cost_tiles_8x64 * cost_steps + 800500 * cost_rounds_8x64_132 + 37520 * cost_rounds_8x64_132 * cost_steps + 1571 * cost_input + 3 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_s2 = 2320000 + 24000 * cost_steps + 2419 * cost_tiles_8x64 + 592 * cost_tiles_8x64 * cost_steps + 626 * cost_input;
+      const int64_t cost_block_d8_s1_pair = 2161000 + 62270 * cost_steps + 3566 * cost_tiles_8x64 + 493 * cost_tiles_8x64 * cost_steps + 60990 * cost_rounds_8x64_264 * cost_steps + 742 * cost_output + 3 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_s2_pair = 3199000 + 30220 * cost_steps + 584 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
+      const int64_t cost_block_d8_wide_pair = 2759000 + 55980 * cost_steps + 1381 * cost_tiles_8x128 * cost_steps + 6 * cost_outside_8x128 * cost_steps;
+      const int64_t cost_block_d16_s1 = 2361000 + 51380 * cost_steps + 496 * cost_tiles_16x64 * cost_steps + 197700 * cost_rounds_16x64_132 + 45470 * cost_rounds_16x64_132 * cost_steps + 1745 * cost_input + 3 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s2 = 2563000 + 25180 * cost_steps + 775 * cost_tiles_16x64 + 564 * cost_tiles_16x64 * cost_steps + 538 * cost_input + 248 * cost_output + 3 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s1_pair = 2451000 + 62600 * cost_steps + 1191 * cost_tiles_16x64 + 549 * cost_tiles_16x64 * cost_steps + 54100 * cost_rounds_16x64_264 * cost_steps + 766 * cost_input + 3 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d16_s2_pair = 3446000 + 33330 * cost_steps + 540 * cost_tiles_16x64 * cost_steps + 1693 * cost_input + 5 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_d32_s1 = 2419000 + 70550 * cost_steps + 405 * cost_tiles_32x64 * cost_steps + 607300 * cost_rounds_32x64_132 + 49450 * cost_rounds_32x64_132 * cost_steps + 1008 * cost_output;
+      const int64_t cost_block_d32_s2 = 3039000 + 25080 * cost_steps + 379 * cost_tiles_32x64 * cost_steps + 4152 * cost_input + 2117 * cost_output + 7 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_d32_s1_pair = 2473000 + 77800 * cost_steps + 564 * cost_tiles_32x64 * cost_steps + 56890 * cost_rounds_32x64_264 * cost_steps + 2219 * cost_input;
+      const int64_t cost_block_d32_s2_pair = 3568000 + 41060 * cost_steps + 463 * cost_tiles_32x64 * cost_steps + 2939 * cost_input + 1819 * cost_output + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_d64_s1 = 2198000 + 96400 * cost_steps + 273 * cost_tiles_64x64 * cost_steps + 2074000 * cost_rounds_64x64_132 + 80040 * cost_rounds_64x64_132 * cost_steps + 1560 * cost_input;
+      const int64_t cost_block_d64_s2 = 3357000 + 35880 * cost_steps + 435 * cost_tiles_64x64 * cost_steps + 3406 * cost_input;
       const int64_t cost_outside_64x128 = M * 63 % 64 * ((N + 127) / 128);
-      const int64_t cost_block_d8_s1 = 2016000 + 61640 * cost_steps + 448 * cost_tiles_8x64 * cost_steps + 862000 * cost_rounds_8x64_132 + 38270 * cost_rounds_8x64_132 * cost_steps + 1800 * cost_input + 2 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_block_d8_s2 = 2299000 + 22850 * cost_steps + 2084 * cost_tiles_8x64 + 620 * cost_tiles_8x64 * cost_steps + 1236 * cost_input;
-      const int64_t cost_block_d8_s1_pair = 2225000 + 62020 * cost_steps + 2882 * cost_tiles_8x64 + 495 * cost_tiles_8x64 * cost_steps + 65200 * cost_rounds_8x64_264 * cost_steps + 607 * cost_output + 3 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_block_d8_s2_pair = 3338000 + 30320 * cost_steps + 561 * cost_tiles_8x64 * cost_steps + 1 * cost_outside_8x64 * cost_steps;
-      const int64_t cost_block_d8_wide_pair = 2772000 + 58520 * cost_steps + 1344 * cost_tiles_8x128 * cost_steps + 6 * cost_outside_8x128 * cost_steps;
-      const int64_t cost_block_d16_s1 = 2335000 + 53930 * cost_steps + 462 * cost_tiles_16x64 * cost_steps + 186400 * cost_rounds_16x64_132 + 50870 * cost_rounds_16x64_132 * cost_steps + 2201 * cost_input + 3 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d16_s2 = 2576000 + 25110 * cost_steps + 510 * cost_tiles_16x64 + 567 * cost_tiles_16x64 * cost_steps + 668 * cost_input + 185 * cost_output + 2 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d16_s1_pair = 2443000 + 62740 * cost_steps + 796 * cost_tiles_16x64 + 558 * cost_tiles_16x64 * cost_steps + 55910 * cost_rounds_16x64_264 * cost_steps + 747 * cost_input + 2 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d16_s2_pair = 3429000 + 33310 * cost_steps + 545 * cost_tiles_16x64 * cost_steps + 1218 * cost_input + 4 * cost_outside_16x64 * cost_steps;
-      const int64_t cost_block_d32_s1 = 2436000 + 70630 * cost_steps + 402 * cost_tiles_32x64 * cost_steps + 651200 * cost_rounds_32x64_132 + 49930 * cost_rounds_32x64_132 * cost_steps + 1089 * cost_output;
-      const int64_t cost_block_d32_s2 = 3022000 + 25690 * cost_steps + 329 * cost_tiles_32x64 * cost_steps + 4814 * cost_input + 1526 * cost_output + 9 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_block_d32_s1_pair = 2503000 + 76790 * cost_steps + 564 * cost_tiles_32x64 * cost_steps + 59280 * cost_rounds_32x64_264 * cost_steps + 3010 * cost_input;
-      const int64_t cost_block_d32_s2_pair = 3594000 + 41150 * cost_steps + 509 * cost_tiles_32x64 * cost_steps + 2179 * cost_input + 523 * cost_output + 2 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_block_d64_s1 = 2328000 + 97510 * cost_steps + 220 * cost_tiles_64x64 * cost_steps + 2033000 * cost_rounds_64x64_132 + 88670 * cost_rounds_64x64_132 * cost_steps + 2293 * cost_input;
-      const int64_t cost_block_d64_s2 = 3574000 + 35090 * cost_steps + 420 * cost_tiles_64x64 * cost_steps + 3522 * cost_input;
-      const int64_t cost_block_d64_wide_pair = 1035000 + 226900 * cost_steps + 829 * cost_tiles_64x128 * cost_steps + 11710 * cost_input + 2 * cost_outside_64x128 * cost_steps;
-      const int64_t cost_block_d64_wide_deep = 3175000 + 127400 * cost_steps + 771 * cost_tiles_64x128 * cost_steps + 123600 * cost_rounds_64x128_132 * cost_steps + 455 * cost_input + 835 * cost_output;
+      const int64_t cost_block_d64_wide_pair = 1017000 + 220100 * cost_steps + 857 * cost_tiles_64x128 * cost_steps + 11640 * cost_input + 2 * cost_outside_64x128 * cost_steps;
+      const int64_t cost_block_d64_wide_deep = 3202000 + 133200 * cost_steps + 1109 * cost_tiles_64x128 + 703 * cost_tiles_64x128 * cost_steps + 124600 * cost_rounds_64x128_132 * cost_steps + 458 * cost_input + 548 * cost_output;
       if (M <= 8 && N <= num_sms * 256 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_s1 <= cost_block_d8_s2 || M > 8 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d8-s1
-        rule = 135;
+        rule = 153;
         return 3;
       }
       if (M <= 8 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2 <= cost_block_d8_s1_pair || M > 8 || N > num_sms * 512 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s2 <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d8-s2
-        rule = 136;
+        rule = 154;
         return 4;
       }
       if (M <= 8 && N <= num_sms * 512 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_s1_pair <= cost_block_d8_s2_pair || M > 8 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 40 > 24576) && (cost_block_d8_s1_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s1_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s1_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d8-s1-pair
-        rule = 137;
+        rule = 155;
         return 5;
       }
       if (M <= 8 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 40 <= 24576 && (cost_block_d8_s2_pair <= cost_block_d8_wide_pair || M > 8 || N > num_sms * 1024 || ((K + 127) / 128) * 96 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_s2_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_s2_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_s2_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d8-s2-pair
-        rule = 138;
+        rule = 156;
         return 6;
       }
       if (M <= 8 && N <= num_sms * 1024 && ((K + 127) / 128) * 96 <= 24576 && (cost_block_d8_wide_pair <= cost_block_d16_s1 || M > 16 || N > num_sms * 256 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d8_wide_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d8_wide_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d8_wide_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d8-wide-pair
-        rule = 139;
+        rule = 157;
         return 7;
       }
       if (M <= 16 && N <= num_sms * 256 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1 <= cost_block_d16_s2 || M > 16 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s1 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d16-s1
-        rule = 140;
+        rule = 158;
         return 8;
       }
       if (M <= 16 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2 <= cost_block_d16_s1_pair || M > 16 || N > num_sms * 512 || ((K + 127) / 128) * 128 > 24576) && (cost_block_d16_s2 <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d16-s2
-        rule = 141;
+        rule = 159;
         return 9;
       }
       if (M <= 16 && N <= num_sms * 512 && ((K + 127) / 128) * 128 <= 24576 && (cost_block_d16_s1_pair <= cost_block_d16_s2_pair || M > 16 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 72 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s1_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s1_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d16-s1-pair
-        rule = 142;
+        rule = 160;
         return 10;
       }
       if (M <= 16 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 72 <= 24576 && (cost_block_d16_s2_pair <= cost_block_d32_s1 || M > 32 || N > num_sms * 256 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d16_s2_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d16_s2_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d16-s2-pair
-        rule = 143;
+        rule = 161;
         return 11;
       }
       if (M <= 32 && N <= num_sms * 256 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1 <= cost_block_d32_s2 || M > 32 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s1 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d32-s1
-        rule = 144;
+        rule = 162;
         return 13;
       }
       if (M <= 32 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 136 <= 24576 && (cost_block_d32_s2 <= cost_block_d32_s1_pair || M > 32 || N > num_sms * 512 || ((K + 127) / 128) * 192 > 24576) && (cost_block_d32_s2 <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s2 <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d32-s2
-        rule = 145;
+        rule = 163;
         return 14;
       }
       if (M <= 32 && N <= num_sms * 512 && ((K + 127) / 128) * 192 <= 24576 && (cost_block_d32_s1_pair <= cost_block_d32_s2_pair || M > 32 || N * 2 + 64 > num_sms * 128 || ((K + 255) / 256) * 136 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s1_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d32-s1-pair
-        rule = 146;
+        rule = 164;
         return 15;
       }
       if (M <= 32 && N * 2 + 64 <= num_sms * 128 && ((K + 255) / 256) * 136 <= 24576 && (cost_block_d32_s2_pair <= cost_block_d64_s1 || M > 64 || N > num_sms * 256 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2_pair <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d32_s2_pair <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d32_s2_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d32-s2-pair
-        rule = 147;
+        rule = 165;
         return 16;
       }
       if (M <= 64 && N <= num_sms * 256 && ((K + 127) / 128) * 320 <= 24576 && (cost_block_d64_s1 <= cost_block_d64_s2 || M > 64 || N * 2 + 64 > num_sms * 64 || ((K + 255) / 256) * 264 > 24576) && (cost_block_d64_s1 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d64_s1 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d64-s1
-        rule = 148;
+        rule = 166;
         return 18;
       }
       if (M <= 64 && N * 2 + 64 <= num_sms * 64 && ((K + 255) / 256) * 264 <= 24576 && (cost_block_d64_s2 <= cost_block_d64_wide_pair || M > 64 || N > num_sms * 1024 || ((K + 127) / 128) * 320 > 24576) && (cost_block_d64_s2 <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d64-s2
-        rule = 149;
+        rule = 167;
         return 19;
       }
       if (M <= 64 && N <= num_sms * 1024 && ((K + 127) / 128) * 320 <= 24576 && (cost_block_d64_wide_pair <= cost_block_d64_wide_deep || M > 64 || N > num_sms * 512 || ((K + 127) / 128) * 320 > 40960)) {  // decode-block-d64-wide-pair
-        rule = 150;
+        rule = 168;
         return 21;
       }
       if (M <= 64 && N <= num_sms * 512 && ((K + 127) / 128) * 320 <= 40960) {  // decode-block-d64-wide-deep
-        rule = 151;
+        rule = 169;
         return 22;
       }
     }
@@ -1641,98 +1794,98 @@ inline int64_t decide_decode_tile([[maybe_unused]] uint32_t arch, int16_t& rule,
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (M <= 8) {  // d8-gddr
-      rule = 152;
+      rule = 170;
       return 0;
     }
     if (true) {  // d16-gddr
-      rule = 153;
+      rule = 171;
       return 2;
     }
   }
   // hopper: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 1 && narrow && K >= 4608 && activations <= 43008) {  // d8-one-row
-      rule = 154;
+      rule = 172;
       return 1;
     }
     if (M <= 8 && narrow) {  // d8-narrow
-      rule = 155;
+      rule = 173;
       return 4;
     }
     if (M <= 8 && one_tile && K <= 3072) {  // d8-short-k
-      rule = 156;
+      rule = 174;
       return 3;
     }
     if (M <= 8 && one_tile) {  // d8-one-tile
-      rule = 157;
+      rule = 175;
       return 6;
     }
     if (M <= 8 && wide) {  // d8-wide
-      rule = 158;
+      rule = 176;
       return 7;
     }
     if (M <= 8) {  // d8-more-tiles
-      rule = 159;
+      rule = 177;
       return 5;
     }
     if (M <= 16 && narrow) {  // d16-narrow
-      rule = 160;
+      rule = 178;
       return 9;
     }
     if (M <= 16 && one_tile && K <= 3072) {  // d16-short-k
-      rule = 161;
+      rule = 179;
       return 8;
     }
     if (M <= 16 && one_tile) {  // d16-one-tile
-      rule = 162;
+      rule = 180;
       return 11;
     }
     if (M <= 16 && wide) {  // d16-wide
-      rule = 163;
+      rule = 181;
       return 12;
     }
     if (M <= 16) {  // d16-more-tiles
-      rule = 164;
+      rule = 182;
       return 10;
     }
     if (M <= 32 && narrow) {  // d32-narrow
-      rule = 165;
+      rule = 183;
       return 14;
     }
     if (M <= 32 && one_tile && K <= 3072) {  // d32-short-k
-      rule = 166;
+      rule = 184;
       return 13;
     }
     if (M <= 32 && one_tile) {  // d32-one-tile
-      rule = 167;
+      rule = 185;
       return 16;
     }
     if (M <= 32 && wide) {  // d32-wide
-      rule = 168;
+      rule = 186;
       return 17;
     }
     if (M <= 32) {  // d32-more-tiles
-      rule = 169;
+      rule = 187;
       return 15;
     }
     if (narrow) {  // d64-narrow
-      rule = 170;
+      rule = 188;
       return 19;
     }
     if (one_tile && K <= 3072) {  // d64-short-k
-      rule = 171;
+      rule = 189;
       return 18;
     }
     if (one_tile) {  // d64-one-tile
-      rule = 172;
+      rule = 190;
       return 20;
     }
     if (wide) {  // d64-wide
-      rule = 173;
+      rule = 191;
       return 21;
     }
     if (true) {  // d64-more-tiles
-      rule = 174;
+      rule = 192;
       return 22;
     }
   }
@@ -1743,19 +1896,19 @@ inline int64_t decide_mma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, in
   // gddr: sm89 sm120 sm121
   if ((arch & 0x608u) != 0) {
     if (M <= 16) {  // mma-16-rows
-      rule = 175;
+      rule = 193;
       return 23;
     }
     if (M <= 64) {  // mma-64-rows
-      rule = 176;
+      rule = 194;
       return 24;
     }
     if (M <= 256) {  // mma-256-rows
-      rule = 177;
+      rule = 195;
       return 25;
     }
     if (true) {  // mma-large
-      rule = 178;
+      rule = 196;
       return 26;
     }
   }
@@ -1790,79 +1943,141 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_weight = N * K / 1024;
       const int64_t cost_input = M * K / 1024;
       const int64_t cost_outside_32x64 = M * 31 % 32 * ((N + 63) / 64);
-      const int64_t cost_fast_f32x64_128_s2 = 2533000 + 21930 * cost_steps + 3060 * cost_tiles_32x64 + 139 * cost_tiles_32x64 * cost_steps + 4495 * cost_rounds_32x64_264 * cost_steps + 101800 * cost_late_32x64_264_132_wholes + 6394 * cost_shares_32x64_132 * cost_steps + 159 * cost_weight + 1429 * cost_input + 1 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_fast_f32x64_128_s2 = 2571000 + 21160 * cost_steps + 3502 * cost_tiles_32x64 + 144 * cost_tiles_32x64 * cost_steps + 1897 * cost_rounds_32x64_264 * cost_steps + 56850 * cost_late_32x64_264_132_wholes + 2980 * cost_shares_32x64_132 * cost_steps + 163 * cost_weight + 1267 * cost_input + 1 * cost_outside_32x64 * cost_steps;
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
       const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
       const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
       const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
       const int64_t cost_output = M * N / 1024;
-      const int64_t cost_fast_f64x64_128_s2 = 3176000 + 27410 * cost_steps + 826 * cost_tiles_64x64 + 244 * cost_tiles_64x64 * cost_steps + 311200 * cost_rounds_64x64_132 + 25970 * cost_rounds_64x64_132 * cost_steps + 20930 * cost_late_64x64_132_66_wholes * cost_steps + 81 * cost_weight + 232 * cost_input + 85 * cost_output;
-      const int64_t cost_fast_f64x64_128 = 2270000 + 75200 * cost_steps + 3032 * cost_tiles_64x64 + 57 * cost_tiles_64x64 * cost_steps + 75570 * cost_rounds_64x64_132 * cost_steps + 74 * cost_weight + 70 * cost_input;
+      const int64_t cost_fast_f64x64_128_s2 = 3235000 + 27820 * cost_steps + 541 * cost_tiles_64x64 + 228 * cost_tiles_64x64 * cost_steps + 314100 * cost_rounds_64x64_132 + 21140 * cost_rounds_64x64_132 * cost_steps + 21540 * cost_late_64x64_132_66_wholes * cost_steps + 85 * cost_weight + 168 * cost_input + 327 * cost_output;
+      const int64_t cost_fast_f64x64_128 = 2279000 + 76280 * cost_steps + 2922 * cost_tiles_64x64 + 17 * cost_tiles_64x64 * cost_steps + 88230 * cost_rounds_64x64_132 + 74460 * cost_rounds_64x64_132 * cost_steps + 82 * cost_weight + 33 * cost_input + 30 * cost_output;
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
+      const int64_t cost_fast_f64x128_128 = 3108000 + 59060 * cost_steps + 1249 * cost_tiles_64x128 + 38 * cost_tiles_64x128 * cost_steps + 24940 * cost_rounds_64x128_132 + 88170 * cost_rounds_64x128_132 * cost_steps + 153 * cost_weight + 729 * cost_input;
       const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
       const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
       const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
       const int64_t cost_late_128x64_132_66 = cost_last_128x64 + 66;
       const int64_t cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 / 132;
-      const int64_t cost_fast_f128x64_128_s2 = 3588000 + 34030 * cost_steps + 347 * cost_tiles_128x64 * cost_steps + 380300 * cost_rounds_128x64_132 + 37900 * cost_rounds_128x64_132 * cost_steps + 21120 * cost_late_128x64_132_66_wholes * cost_steps + 64 * cost_weight + 98 * cost_input + 151 * cost_output;
-      const int64_t cost_fast_f128x64_128 = 2782000 + 76280 * cost_steps + 154 * cost_tiles_128x64 * cost_steps + 211600 * cost_rounds_128x64_132 + 87360 * cost_rounds_128x64_132 * cost_steps + 69 * cost_weight + 121 * cost_input + 272 * cost_output;
+      const int64_t cost_fast_f128x64_128_s2 = 3670000 + 33830 * cost_steps + 340 * cost_tiles_128x64 * cost_steps + 614600 * cost_rounds_128x64_132 + 39530 * cost_rounds_128x64_132 * cost_steps + 18790 * cost_late_128x64_132_66_wholes * cost_steps + 61 * cost_weight + 150 * cost_input + 28 * cost_output;
+      const int64_t cost_fast_f128x64_128 = 2896000 + 72500 * cost_steps + 2506 * cost_tiles_128x64 + 186 * cost_tiles_128x64 * cost_steps + 184500 * cost_rounds_128x64_132 + 86090 * cost_rounds_128x64_132 * cost_steps + 52 * cost_weight + 42 * cost_input + 12 * cost_output;
+      const int64_t cost_tiles_128x96 = ((M + 127) / 128) * ((N + 95) / 96);
+      const int64_t cost_last_128x96 = cost_tiles_128x96 + -1;
+      const int64_t cost_rounds_128x96_132 = cost_last_128x96 / 132;
+      const int64_t cost_late_128x96_132_66 = cost_last_128x96 + 66;
+      const int64_t cost_late_128x96_132_66_wholes = cost_late_128x96_132_66 / 132;
+      const int64_t cost_fast_f128x96_128_s2 = 4131000 + 43140 * cost_steps + 382 * cost_tiles_128x96 * cost_steps + 1394000 * cost_rounds_128x96_132 + 60110 * cost_rounds_128x96_132 * cost_steps + 22590 * cost_late_128x96_132_66_wholes * cost_steps + 87 * cost_weight + 298 * cost_input;
+      const int64_t cost_tiles_128x112 = ((M + 127) / 128) * ((N + 111) / 112);
+      const int64_t cost_last_128x112 = cost_tiles_128x112 + -1;
+      const int64_t cost_rounds_128x112_132 = cost_last_128x112 / 132;
+      const int64_t cost_late_128x112_132_66 = cost_last_128x112 + 66;
+      const int64_t cost_late_128x112_132_66_wholes = cost_late_128x112_132_66 / 132;
+      const int64_t cost_fast_f128x112_128_s2 = 4652000 + 45490 * cost_steps + 359 * cost_tiles_128x112 * cost_steps + 1702000 * cost_rounds_128x112_132 + 65210 * cost_rounds_128x112_132 * cost_steps + 28830 * cost_late_128x112_132_66_wholes * cost_steps + 100 * cost_weight + 314 * cost_input;
       const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
       const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
       const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
-      const int64_t cost_fast_f128x128_128_team = 3081000 + 114500 * cost_steps + 230 * cost_tiles_128x128 * cost_steps + 983200 * cost_rounds_128x128_132 + 131100 * cost_rounds_128x128_132 * cost_steps + 94 * cost_weight + 216 * cost_input + 60 * cost_output;
-      const int64_t cost_fast_f128x128_128 = 3496000 + 113200 * cost_steps + 265 * cost_tiles_128x128 * cost_steps + 120300 * cost_rounds_128x128_132 * cost_steps + 98 * cost_weight + 210 * cost_input + 75 * cost_output;
+      const int64_t cost_fast_f128x128_128_team = 3648000 + 106800 * cost_steps + 262 * cost_tiles_128x128 * cost_steps + 903400 * cost_rounds_128x128_132 + 128900 * cost_rounds_128x128_132 * cost_steps + 90 * cost_weight + 198 * cost_input + 20 * cost_output;
+      const int64_t cost_fast_f128x128_128 = 3843000 + 108100 * cost_steps + 148 * cost_tiles_128x128 + 288 * cost_tiles_128x128 * cost_steps + 120400 * cost_rounds_128x128_132 * cost_steps + 91 * cost_weight + 194 * cost_input + 48 * cost_output;
+      const int64_t cost_tiles_128x160 = ((M + 127) / 128) * ((N + 159) / 160);
+      const int64_t cost_last_128x160 = cost_tiles_128x160 + -1;
+      const int64_t cost_rounds_128x160_132 = cost_last_128x160 / 132;
+      const int64_t cost_fast_f128x160_128 = 4526000 + 152100 * cost_steps + 155 * cost_tiles_128x160 * cost_steps + 166300 * cost_rounds_128x160_132 * cost_steps + 103 * cost_weight + 248 * cost_input + 271 * cost_output;
+      const int64_t cost_tiles_128x224 = ((M + 127) / 128) * ((N + 223) / 224);
+      const int64_t cost_last_128x224 = cost_tiles_128x224 + -1;
+      const int64_t cost_rounds_128x224_132 = cost_last_128x224 / 132;
+      const int64_t cost_fast_f128x224_128 = 4410000 + 211500 * cost_steps + 6497 * cost_tiles_128x224 + 195 * cost_tiles_128x224 * cost_steps + 1520000 * cost_rounds_128x224_132 + 237500 * cost_rounds_128x224_132 * cost_steps + 98 * cost_weight + 274 * cost_input;
+      const int64_t cost_tiles_160x64 = ((M + 159) / 160) * ((N + 63) / 64);
+      const int64_t cost_last_160x64 = cost_tiles_160x64 + -1;
+      const int64_t cost_rounds_160x64_132 = cost_last_160x64 / 132;
+      const int64_t cost_late_160x64_132_66 = cost_last_160x64 + 66;
+      const int64_t cost_late_160x64_132_66_wholes = cost_late_160x64_132_66 / 132;
+      const int64_t cost_fast_f160x64_128_s2 = 4178000 + 38610 * cost_steps + 193 * cost_tiles_160x64 * cost_steps + 967100 * cost_rounds_160x64_132 + 62660 * cost_rounds_160x64_132 * cost_steps + 25820 * cost_late_160x64_132_66_wholes * cost_steps + 81 * cost_weight + 465 * cost_input + 512 * cost_output;
+      const int64_t cost_tiles_160x128 = ((M + 159) / 160) * ((N + 127) / 128);
+      const int64_t cost_last_160x128 = cost_tiles_160x128 + -1;
+      const int64_t cost_rounds_160x128_132 = cost_last_160x128 / 132;
+      const int64_t cost_fast_f160x128_128 = 5293000 + 148200 * cost_steps + 238 * cost_tiles_160x128 * cost_steps + 159200 * cost_rounds_160x128_132 * cost_steps + 75 * cost_weight + 255 * cost_input + 200 * cost_output;
       const int64_t cost_tiles_192x64 = ((M + 191) / 192) * ((N + 63) / 64);
       const int64_t cost_last_192x64 = cost_tiles_192x64 + -1;
       const int64_t cost_rounds_192x64_132 = cost_last_192x64 / 132;
       const int64_t cost_late_192x64_132_66 = cost_last_192x64 + 66;
       const int64_t cost_late_192x64_132_66_wholes = cost_late_192x64_132_66 / 132;
-      const int64_t cost_fast_f192x64_128_s2 = 4450000 + 40260 * cost_steps + 372 * cost_tiles_192x64 * cost_steps + 1218000 * cost_rounds_192x64_132 + 60930 * cost_rounds_192x64_132 * cost_steps + 20880 * cost_late_192x64_132_66_wholes * cost_steps + 85 * cost_weight + 285 * cost_input;
+      const int64_t cost_fast_f192x64_128_s2 = 4580000 + 40520 * cost_steps + 331 * cost_tiles_192x64 * cost_steps + 1172000 * cost_rounds_192x64_132 + 64510 * cost_rounds_192x64_132 * cost_steps + 23560 * cost_late_192x64_132_66_wholes * cost_steps + 82 * cost_weight + 228 * cost_input + 83 * cost_output;
       const int64_t cost_tiles_192x128 = ((M + 191) / 192) * ((N + 127) / 128);
       const int64_t cost_last_192x128 = cost_tiles_192x128 + -1;
       const int64_t cost_rounds_192x128_132 = cost_last_192x128 / 132;
-      const int64_t cost_fast_f192x128_128 = 4845000 + 179400 * cost_steps + 269 * cost_tiles_192x128 * cost_steps + 189400 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 227 * cost_input + 189 * cost_output;
+      const int64_t cost_fast_f192x128_128 = 5302000 + 173500 * cost_steps + 241 * cost_tiles_192x128 * cost_steps + 191600 * cost_rounds_192x128_132 * cost_steps + 91 * cost_weight + 329 * cost_input + 143 * cost_output;
       const int64_t cost_tiles_256x128 = ((M + 255) / 256) * ((N + 127) / 128);
       const int64_t cost_last_256x128 = cost_tiles_256x128 + -1;
       const int64_t cost_rounds_256x128_132 = cost_last_256x128 / 132;
-      const int64_t cost_fast_f256x128_128 = 3496000 + 257300 * cost_steps + 192 * cost_tiles_256x128 * cost_steps + 572500 * cost_rounds_256x128_132 + 275600 * cost_rounds_256x128_132 * cost_steps + 79 * cost_weight + 135 * cost_input + 385 * cost_output;
-      if (cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f32x64-128-s2
-        rule = 179;
+      const int64_t cost_fast_f256x128_128 = 3364000 + 258400 * cost_steps + 127 * cost_tiles_256x128 * cost_steps + 209600 * cost_rounds_256x128_132 + 277800 * cost_rounds_256x128_132 * cost_steps + 92 * cost_weight + 173 * cost_input + 501 * cost_output;
+      if (cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f64x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x96_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x112_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f32x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x160_128 && cost_fast_f32x64_128_s2 <= cost_fast_f128x224_128 && cost_fast_f32x64_128_s2 <= cost_fast_f160x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f160x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f32x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f32x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f32x64-128-s2
+        rule = 197;
         return 30;
       }
-      if (cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128-s2
-        rule = 180;
+      if (cost_fast_f64x64_128_s2 <= cost_fast_f64x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f64x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x96_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x112_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x160_128 && cost_fast_f64x64_128_s2 <= cost_fast_f128x224_128 && cost_fast_f64x64_128_s2 <= cost_fast_f160x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f160x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f64x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f64x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128-s2
+        rule = 198;
         return 34;
       }
-      if (cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128
-        rule = 181;
+      if (cost_fast_f64x64_128 <= cost_fast_f64x128_128 && cost_fast_f64x64_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x64_128 && cost_fast_f64x64_128 <= cost_fast_f128x96_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x112_128_s2 && cost_fast_f64x64_128 <= cost_fast_f128x128_128_team && cost_fast_f64x64_128 <= cost_fast_f128x128_128 && cost_fast_f64x64_128 <= cost_fast_f128x160_128 && cost_fast_f64x64_128 <= cost_fast_f128x224_128 && cost_fast_f64x64_128 <= cost_fast_f160x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f160x128_128 && cost_fast_f64x64_128 <= cost_fast_f192x64_128_s2 && cost_fast_f64x64_128 <= cost_fast_f192x128_128 && cost_fast_f64x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x64-128
+        rule = 199;
         return 35;
       }
-      if (cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128-s2
-        rule = 182;
+      if (cost_fast_f64x128_128 <= cost_fast_f128x64_128_s2 && cost_fast_f64x128_128 <= cost_fast_f128x64_128 && cost_fast_f64x128_128 <= cost_fast_f128x96_128_s2 && cost_fast_f64x128_128 <= cost_fast_f128x112_128_s2 && cost_fast_f64x128_128 <= cost_fast_f128x128_128_team && cost_fast_f64x128_128 <= cost_fast_f128x128_128 && cost_fast_f64x128_128 <= cost_fast_f128x160_128 && cost_fast_f64x128_128 <= cost_fast_f128x224_128 && cost_fast_f64x128_128 <= cost_fast_f160x64_128_s2 && cost_fast_f64x128_128 <= cost_fast_f160x128_128 && cost_fast_f64x128_128 <= cost_fast_f192x64_128_s2 && cost_fast_f64x128_128 <= cost_fast_f192x128_128 && cost_fast_f64x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f64x128-128
+        rule = 200;
+        return 38;
+      }
+      if (cost_fast_f128x64_128_s2 <= cost_fast_f128x64_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x96_128_s2 && cost_fast_f128x64_128_s2 <= cost_fast_f128x112_128_s2 && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x160_128 && cost_fast_f128x64_128_s2 <= cost_fast_f128x224_128 && cost_fast_f128x64_128_s2 <= cost_fast_f160x64_128_s2 && cost_fast_f128x64_128_s2 <= cost_fast_f160x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f128x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128-s2
+        rule = 201;
         return 40;
       }
-      if (cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128
-        rule = 183;
+      if (cost_fast_f128x64_128 <= cost_fast_f128x96_128_s2 && cost_fast_f128x64_128 <= cost_fast_f128x112_128_s2 && cost_fast_f128x64_128 <= cost_fast_f128x128_128_team && cost_fast_f128x64_128 <= cost_fast_f128x128_128 && cost_fast_f128x64_128 <= cost_fast_f128x160_128 && cost_fast_f128x64_128 <= cost_fast_f128x224_128 && cost_fast_f128x64_128 <= cost_fast_f160x64_128_s2 && cost_fast_f128x64_128 <= cost_fast_f160x128_128 && cost_fast_f128x64_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x64_128 <= cost_fast_f192x128_128 && cost_fast_f128x64_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x64-128
+        rule = 202;
         return 41;
       }
-      if (cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x64_128_s2 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128-team
-        rule = 184;
+      if (cost_fast_f128x96_128_s2 <= cost_fast_f128x112_128_s2 && cost_fast_f128x96_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x96_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x96_128_s2 <= cost_fast_f128x160_128 && cost_fast_f128x96_128_s2 <= cost_fast_f128x224_128 && cost_fast_f128x96_128_s2 <= cost_fast_f160x64_128_s2 && cost_fast_f128x96_128_s2 <= cost_fast_f160x128_128 && cost_fast_f128x96_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f128x96_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x96_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x96-128-s2
+        rule = 203;
+        return 44;
+      }
+      if (cost_fast_f128x112_128_s2 <= cost_fast_f128x128_128_team && cost_fast_f128x112_128_s2 <= cost_fast_f128x128_128 && cost_fast_f128x112_128_s2 <= cost_fast_f128x160_128 && cost_fast_f128x112_128_s2 <= cost_fast_f128x224_128 && cost_fast_f128x112_128_s2 <= cost_fast_f160x64_128_s2 && cost_fast_f128x112_128_s2 <= cost_fast_f160x128_128 && cost_fast_f128x112_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f128x112_128_s2 <= cost_fast_f192x128_128 && cost_fast_f128x112_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x112-128-s2
+        rule = 204;
+        return 45;
+      }
+      if (cost_fast_f128x128_128_team <= cost_fast_f128x128_128 && cost_fast_f128x128_128_team <= cost_fast_f128x160_128 && cost_fast_f128x128_128_team <= cost_fast_f128x224_128 && cost_fast_f128x128_128_team <= cost_fast_f160x64_128_s2 && cost_fast_f128x128_128_team <= cost_fast_f160x128_128 && cost_fast_f128x128_128_team <= cost_fast_f192x64_128_s2 && cost_fast_f128x128_128_team <= cost_fast_f192x128_128 && cost_fast_f128x128_128_team <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128-team
+        rule = 205;
         return 46;
       }
-      if (cost_fast_f128x128_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128
-        rule = 185;
+      if (cost_fast_f128x128_128 <= cost_fast_f128x160_128 && cost_fast_f128x128_128 <= cost_fast_f128x224_128 && cost_fast_f128x128_128 <= cost_fast_f160x64_128_s2 && cost_fast_f128x128_128 <= cost_fast_f160x128_128 && cost_fast_f128x128_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x128_128 <= cost_fast_f192x128_128 && cost_fast_f128x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x128-128
+        rule = 206;
         return 47;
       }
+      if (cost_fast_f128x160_128 <= cost_fast_f128x224_128 && cost_fast_f128x160_128 <= cost_fast_f160x64_128_s2 && cost_fast_f128x160_128 <= cost_fast_f160x128_128 && cost_fast_f128x160_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x160_128 <= cost_fast_f192x128_128 && cost_fast_f128x160_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x160-128
+        rule = 207;
+        return 50;
+      }
+      if (cost_fast_f128x224_128 <= cost_fast_f160x64_128_s2 && cost_fast_f128x224_128 <= cost_fast_f160x128_128 && cost_fast_f128x224_128 <= cost_fast_f192x64_128_s2 && cost_fast_f128x224_128 <= cost_fast_f192x128_128 && cost_fast_f128x224_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f128x224-128
+        rule = 208;
+        return 52;
+      }
+      if (cost_fast_f160x64_128_s2 <= cost_fast_f160x128_128 && cost_fast_f160x64_128_s2 <= cost_fast_f192x64_128_s2 && cost_fast_f160x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f160x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f160x64-128-s2
+        rule = 209;
+        return 53;
+      }
+      if (cost_fast_f160x128_128 <= cost_fast_f192x64_128_s2 && cost_fast_f160x128_128 <= cost_fast_f192x128_128 && cost_fast_f160x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f160x128-128
+        rule = 210;
+        return 54;
+      }
       if (cost_fast_f192x64_128_s2 <= cost_fast_f192x128_128 && cost_fast_f192x64_128_s2 <= cost_fast_f256x128_128) {  // wgmma-fast-f192x64-128-s2
-        rule = 186;
+        rule = 211;
         return 55;
       }
       if (cost_fast_f192x128_128 <= cost_fast_f256x128_128) {  // wgmma-fast-f192x128-128
-        rule = 187;
+        rule = 212;
         return 56;
       }
       if (true) {  // wgmma-fast-f256x128-128
-        rule = 188;
+        rule = 213;
         return 58;
       }
     }
@@ -1875,12 +2090,15 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_tiles_64x64 = ((M + 63) / 64) * ((N + 63) / 64);
       const int64_t cost_last_64x64 = cost_tiles_64x64 + -1;
       const int64_t cost_rounds_64x64_132 = cost_last_64x64 / 132;
-      const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
-      const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
       const int64_t cost_output = M * N / 1024;
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
       const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
       const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
       const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
+      const int64_t cost_late_128x64_132_66 = cost_last_128x64 + 66;
+      const int64_t cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 / 132;
       const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
       const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
       const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
@@ -1896,63 +2114,79 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_late_16x64_264_132 = cost_last_16x64 + 132;
       const int64_t cost_late_16x64_264_132_wholes = cost_late_16x64_264_132 / 264;
       const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
-      const int64_t cost_row_p16x64_128_s2 = 2520000 + 24280 * cost_steps + 5371 * cost_tiles_16x64 + 96 * cost_tiles_16x64 * cost_steps + 7322 * cost_rounds_16x64_264 * cost_steps + 10900 * cost_late_16x64_264_132_wholes * cost_steps + 166 * cost_weight + 2242 * cost_input + 2 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_row_p16x64_128_s2 = 2588000 + 22740 * cost_steps + 6046 * cost_tiles_16x64 + 94 * cost_tiles_16x64 * cost_steps + 4561 * cost_rounds_16x64_264 * cost_steps + 7637 * cost_late_16x64_264_132_wholes * cost_steps + 165 * cost_weight + 2243 * cost_input + 3 * cost_outside_16x64 * cost_steps;
       const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
-      const int64_t cost_row_p32x64_128 = 2167000 + 86210 * cost_steps + 3976 * cost_tiles_32x64 + 29 * cost_tiles_32x64 * cost_steps + 116600 * cost_rounds_32x64_132 + 74660 * cost_rounds_32x64_132 * cost_steps + 69 * cost_weight + 159 * cost_input;
-      const int64_t cost_row_p64x64_128_s2 = 3092000 + 45980 * cost_steps + 6566 * cost_tiles_64x64 + 318 * cost_tiles_64x64 * cost_steps + 35220 * cost_rounds_64x64_132 * cost_steps + 27370 * cost_late_64x64_132_66_wholes * cost_steps + 29 * cost_weight + 45 * cost_input;
-      const int64_t cost_row_p64x64_128 = 2291000 + 109700 * cost_steps + 3648 * cost_tiles_64x64 + 69 * cost_tiles_64x64 * cost_steps + 104600 * cost_rounds_64x64_132 * cost_steps + 23 * cost_weight + 11 * cost_input;
-      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
-      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
-      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
+      const int64_t cost_late_32x64_132_66 = cost_last_32x64 + 66;
+      const int64_t cost_late_32x64_132_66_wholes = cost_late_32x64_132_66 / 132;
+      const int64_t cost_row_p32x64_128_s2 = 2511000 + 34140 * cost_steps + 11150 * cost_tiles_32x64 + 269 * cost_tiles_32x64 * cost_steps + 13850 * cost_rounds_32x64_132 * cost_steps + 16810 * cost_late_32x64_132_66_wholes * cost_steps + 73 * cost_weight + 696 * cost_input;
+      const int64_t cost_row_p32x64_128 = 2223000 + 86370 * cost_steps + 2665 * cost_tiles_32x64 + 11 * cost_tiles_32x64 * cost_steps + 213300 * cost_rounds_32x64_132 + 75980 * cost_rounds_32x64_132 * cost_steps + 74 * cost_weight + 221 * cost_input;
+      const int64_t cost_shares_64x64_66 = cost_last_64x64 / 66;
+      const int64_t cost_row_p64x64_128_s2 = 3132000 + 43430 * cost_steps + 7008 * cost_tiles_64x64 + 336 * cost_tiles_64x64 * cost_steps + 6429 * cost_rounds_64x64_132 * cost_steps + 25900 * cost_shares_64x64_66 * cost_steps + 31 * cost_weight + 13 * cost_input;
+      const int64_t cost_row_p64x64_128 = 2299000 + 109800 * cost_steps + 3327 * cost_tiles_64x64 + 35 * cost_tiles_64x64 * cost_steps + 108600 * cost_rounds_64x64_132 * cost_steps + 28 * cost_weight;
       const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
       const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
-      const int64_t cost_row_p64x128_128_s2 = 3542000 + 51890 * cost_steps + 215 * cost_tiles_64x128 * cost_steps + 204800 * cost_rounds_64x128_132 + 56980 * cost_rounds_64x128_132 * cost_steps + 37810 * cost_late_64x128_132_66_wholes * cost_steps + 119 * cost_weight + 602 * cost_input + 810 * cost_output;
-      const int64_t cost_row_p128x64_128 = 3483000 + 107600 * cost_steps + 118 * cost_tiles_128x64 * cost_steps + 990400 * cost_rounds_128x64_132 + 115700 * cost_rounds_128x64_132 * cost_steps + 62 * cost_weight + 98 * cost_input + 100 * cost_output;
-      const int64_t cost_row_p128x128_128 = 3776000 + 149900 * cost_steps + 165 * cost_tiles_128x128 * cost_steps + 1131000 * cost_rounds_128x128_132 + 171600 * cost_rounds_128x128_132 * cost_steps + 94 * cost_weight + 219 * cost_input + 187 * cost_output;
+      const int64_t cost_row_p64x128_128_s2 = 3465000 + 53200 * cost_steps + 288 * cost_tiles_64x128 * cost_steps + 111500 * cost_rounds_64x128_132 + 55190 * cost_rounds_64x128_132 * cost_steps + 31250 * cost_late_64x128_132_66_wholes * cost_steps + 111 * cost_weight + 278 * cost_input + 976 * cost_output;
+      const int64_t cost_row_p128x64_128_s2 = 3933000 + 54860 * cost_steps + 3019 * cost_tiles_128x64 + 266 * cost_tiles_128x64 * cost_steps + 590900 * cost_rounds_128x64_132 + 58780 * cost_rounds_128x64_132 * cost_steps + 40700 * cost_late_128x64_132_66_wholes * cost_steps + 37 * cost_weight + 81 * cost_input;
+      const int64_t cost_row_p128x64_128 = 3355000 + 112900 * cost_steps + 1411 * cost_tiles_128x64 + 129 * cost_tiles_128x64 * cost_steps + 961000 * cost_rounds_128x64_132 + 117400 * cost_rounds_128x64_132 * cost_steps + 32 * cost_weight + 15 * cost_input;
+      const int64_t cost_shares_128x128_66 = cost_last_128x128 / 66;
+      const int64_t cost_row_p128x128_128_s2 = 5396000 + 71460 * cost_steps + 356 * cost_tiles_128x128 * cost_steps + 1823000 * cost_rounds_128x128_132 + 24400 * cost_rounds_128x128_132 * cost_steps + 61860 * cost_shares_128x128_66 * cost_steps + 80 * cost_weight + 184 * cost_input;
+      const int64_t cost_row_p128x128_128 = 3929000 + 147300 * cost_steps + 3089 * cost_tiles_128x128 + 183 * cost_tiles_128x128 * cost_steps + 981400 * cost_rounds_128x128_132 + 171200 * cost_rounds_128x128_132 * cost_steps + 81 * cost_weight + 191 * cost_input + 31 * cost_output;
       const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
       const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
       const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
-      const int64_t cost_row_p128x192_128 = 4148000 + 254800 * cost_steps + 5849 * cost_tiles_128x192 + 154 * cost_tiles_128x192 * cost_steps + 870300 * cost_rounds_128x192_132 + 275000 * cost_rounds_128x192_132 * cost_steps + 74 * cost_weight + 200 * cost_input + 192 * cost_output;
-      const int64_t cost_row_p192x128_128 = 4020000 + 236000 * cost_steps + 121 * cost_tiles_192x128 * cost_steps + 908800 * cost_rounds_192x128_132 + 264200 * cost_rounds_192x128_132 * cost_steps + 79 * cost_weight + 214 * cost_input + 303 * cost_output;
-      const int64_t cost_row_p256x128_128 = 5833000 + 333500 * cost_steps + 210 * cost_tiles_256x128 * cost_steps + 2178000 * cost_rounds_256x128_132 + 356400 * cost_rounds_256x128_132 * cost_steps + 61 * cost_weight + 171 * cost_input + 421 * cost_output;
-      if (cost_row_p16x64_128_s2 <= cost_row_p32x64_128 && cost_row_p16x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p64x64_128 && cost_row_p16x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p128x64_128 && cost_row_p16x64_128_s2 <= cost_row_p128x128_128 && cost_row_p16x64_128_s2 <= cost_row_p128x192_128 && cost_row_p16x64_128_s2 <= cost_row_p192x128_128 && cost_row_p16x64_128_s2 <= cost_row_p256x128_128) {  // wgmma-row-p16x64-128-s2
-        rule = 189;
+      const int64_t cost_row_p128x192_128 = 4572000 + 248800 * cost_steps + 5152 * cost_tiles_128x192 + 241 * cost_tiles_128x192 * cost_steps + 1417000 * cost_rounds_128x192_132 + 260800 * cost_rounds_128x192_132 * cost_steps + 67 * cost_weight + 194 * cost_input + 37 * cost_output;
+      const int64_t cost_row_p192x128_128 = 4092000 + 238200 * cost_steps + 116 * cost_tiles_192x128 * cost_steps + 902000 * cost_rounds_192x128_132 + 266600 * cost_rounds_192x128_132 * cost_steps + 82 * cost_weight + 231 * cost_input + 260 * cost_output;
+      const int64_t cost_row_p256x128_128 = 5620000 + 332500 * cost_steps + 6191 * cost_tiles_256x128 + 107 * cost_tiles_256x128 * cost_steps + 1630000 * cost_rounds_256x128_132 + 361700 * cost_rounds_256x128_132 * cost_steps + 73 * cost_weight + 210 * cost_input + 393 * cost_output;
+      if (cost_row_p16x64_128_s2 <= cost_row_p32x64_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p32x64_128 && cost_row_p16x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p64x64_128 && cost_row_p16x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p128x64_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p128x64_128 && cost_row_p16x64_128_s2 <= cost_row_p128x128_128_s2 && cost_row_p16x64_128_s2 <= cost_row_p128x128_128 && cost_row_p16x64_128_s2 <= cost_row_p128x192_128 && cost_row_p16x64_128_s2 <= cost_row_p192x128_128 && cost_row_p16x64_128_s2 <= cost_row_p256x128_128) {  // wgmma-row-p16x64-128-s2
+        rule = 214;
         return 28;
       }
-      if (cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128 && cost_row_p32x64_128 <= cost_row_p256x128_128) {  // wgmma-row-p32x64-128
-        rule = 190;
+      if (cost_row_p32x64_128_s2 <= cost_row_p32x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p64x64_128 && cost_row_p32x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p128x64_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p128x64_128 && cost_row_p32x64_128_s2 <= cost_row_p128x128_128_s2 && cost_row_p32x64_128_s2 <= cost_row_p128x128_128 && cost_row_p32x64_128_s2 <= cost_row_p128x192_128 && cost_row_p32x64_128_s2 <= cost_row_p192x128_128 && cost_row_p32x64_128_s2 <= cost_row_p256x128_128) {  // wgmma-row-p32x64-128-s2
+        rule = 215;
+        return 32;
+      }
+      if (cost_row_p32x64_128 <= cost_row_p64x64_128_s2 && cost_row_p32x64_128 <= cost_row_p64x64_128 && cost_row_p32x64_128 <= cost_row_p64x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128_s2 && cost_row_p32x64_128 <= cost_row_p128x64_128 && cost_row_p32x64_128 <= cost_row_p128x128_128_s2 && cost_row_p32x64_128 <= cost_row_p128x128_128 && cost_row_p32x64_128 <= cost_row_p128x192_128 && cost_row_p32x64_128 <= cost_row_p192x128_128 && cost_row_p32x64_128 <= cost_row_p256x128_128) {  // wgmma-row-p32x64-128
+        rule = 216;
         return 33;
       }
-      if (cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128 && cost_row_p64x64_128_s2 <= cost_row_p256x128_128) {  // wgmma-row-p64x64-128-s2
-        rule = 191;
+      if (cost_row_p64x64_128_s2 <= cost_row_p64x64_128 && cost_row_p64x64_128_s2 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x64_128 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128_s2 && cost_row_p64x64_128_s2 <= cost_row_p128x128_128 && cost_row_p64x64_128_s2 <= cost_row_p128x192_128 && cost_row_p64x64_128_s2 <= cost_row_p192x128_128 && cost_row_p64x64_128_s2 <= cost_row_p256x128_128) {  // wgmma-row-p64x64-128-s2
+        rule = 217;
         return 36;
       }
-      if (cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128 && cost_row_p64x64_128 <= cost_row_p256x128_128) {  // wgmma-row-p64x64-128
-        rule = 192;
+      if (cost_row_p64x64_128 <= cost_row_p64x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128_s2 && cost_row_p64x64_128 <= cost_row_p128x64_128 && cost_row_p64x64_128 <= cost_row_p128x128_128_s2 && cost_row_p64x64_128 <= cost_row_p128x128_128 && cost_row_p64x64_128 <= cost_row_p128x192_128 && cost_row_p64x64_128 <= cost_row_p192x128_128 && cost_row_p64x64_128 <= cost_row_p256x128_128) {  // wgmma-row-p64x64-128
+        rule = 218;
         return 37;
       }
-      if (cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128 && cost_row_p64x128_128_s2 <= cost_row_p256x128_128) {  // wgmma-row-p64x128-128-s2
-        rule = 193;
+      if (cost_row_p64x128_128_s2 <= cost_row_p128x64_128_s2 && cost_row_p64x128_128_s2 <= cost_row_p128x64_128 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128_s2 && cost_row_p64x128_128_s2 <= cost_row_p128x128_128 && cost_row_p64x128_128_s2 <= cost_row_p128x192_128 && cost_row_p64x128_128_s2 <= cost_row_p192x128_128 && cost_row_p64x128_128_s2 <= cost_row_p256x128_128) {  // wgmma-row-p64x128-128-s2
+        rule = 219;
         return 39;
       }
-      if (cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128 && cost_row_p128x64_128 <= cost_row_p256x128_128) {  // wgmma-row-p128x64-128
-        rule = 194;
+      if (cost_row_p128x64_128_s2 <= cost_row_p128x64_128 && cost_row_p128x64_128_s2 <= cost_row_p128x128_128_s2 && cost_row_p128x64_128_s2 <= cost_row_p128x128_128 && cost_row_p128x64_128_s2 <= cost_row_p128x192_128 && cost_row_p128x64_128_s2 <= cost_row_p192x128_128 && cost_row_p128x64_128_s2 <= cost_row_p256x128_128) {  // wgmma-row-p128x64-128-s2
+        rule = 220;
+        return 42;
+      }
+      if (cost_row_p128x64_128 <= cost_row_p128x128_128_s2 && cost_row_p128x64_128 <= cost_row_p128x128_128 && cost_row_p128x64_128 <= cost_row_p128x192_128 && cost_row_p128x64_128 <= cost_row_p192x128_128 && cost_row_p128x64_128 <= cost_row_p256x128_128) {  // wgmma-row-p128x64-128
+        rule = 221;
         return 43;
       }
+      if (cost_row_p128x128_128_s2 <= cost_row_p128x128_128 && cost_row_p128x128_128_s2 <= cost_row_p128x192_128 && cost_row_p128x128_128_s2 <= cost_row_p192x128_128 && cost_row_p128x128_128_s2 <= cost_row_p256x128_128) {  // wgmma-row-p128x128-128-s2
+        rule = 222;
+        return 48;
+      }
       if (cost_row_p128x128_128 <= cost_row_p128x192_128 && cost_row_p128x128_128 <= cost_row_p192x128_128 && cost_row_p128x128_128 <= cost_row_p256x128_128) {  // wgmma-row-p128x128-128
-        rule = 195;
+        rule = 223;
         return 49;
       }
       if (cost_row_p128x192_128 <= cost_row_p192x128_128 && cost_row_p128x192_128 <= cost_row_p256x128_128) {  // wgmma-row-p128x192-128
-        rule = 196;
+        rule = 224;
         return 51;
       }
       if (cost_row_p192x128_128 <= cost_row_p256x128_128) {  // wgmma-row-p192x128-128
-        rule = 197;
+        rule = 225;
         return 57;
       }
       if (true) {  // wgmma-row-p256x128-128
-        rule = 198;
+        rule = 226;
         return 60;
       }
     }
@@ -1969,9 +2203,14 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_late_64x64_132_66 = cost_last_64x64 + 66;
       const int64_t cost_late_64x64_132_66_wholes = cost_late_64x64_132_66 / 132;
       const int64_t cost_output = M * N / 1024;
+      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
+      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
+      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
       const int64_t cost_tiles_128x64 = ((M + 127) / 128) * ((N + 63) / 64);
       const int64_t cost_last_128x64 = cost_tiles_128x64 + -1;
       const int64_t cost_rounds_128x64_132 = cost_last_128x64 / 132;
+      const int64_t cost_late_128x64_132_66 = cost_last_128x64 + 66;
+      const int64_t cost_late_128x64_132_66_wholes = cost_late_128x64_132_66 / 132;
       const int64_t cost_tiles_128x128 = ((M + 127) / 128) * ((N + 127) / 128);
       const int64_t cost_last_128x128 = cost_tiles_128x128 + -1;
       const int64_t cost_rounds_128x128_132 = cost_last_128x128 / 132;
@@ -1984,72 +2223,82 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
       const int64_t cost_tiles_16x64 = ((M + 15) / 16) * ((N + 63) / 64);
       const int64_t cost_last_16x64 = cost_tiles_16x64 + -1;
       const int64_t cost_rounds_16x64_264 = cost_last_16x64 / 264;
+      const int64_t cost_late_16x64_264_132 = cost_last_16x64 + 132;
+      const int64_t cost_late_16x64_264_132_wholes = cost_late_16x64_264_132 / 264;
       const int64_t cost_outside_16x64 = M * 15 % 16 * ((N + 63) / 64);
       const int64_t cost_rounds_32x64_132 = cost_last_32x64 / 132;
-      const int64_t cost_tiles_64x128 = ((M + 63) / 64) * ((N + 127) / 128);
-      const int64_t cost_last_64x128 = cost_tiles_64x128 + -1;
-      const int64_t cost_rounds_64x128_132 = cost_last_64x128 / 132;
       const int64_t cost_late_64x128_132_66 = cost_last_64x128 + 66;
       const int64_t cost_late_64x128_132_66_wholes = cost_late_64x128_132_66 / 132;
       const int64_t cost_tiles_128x192 = ((M + 127) / 128) * ((N + 191) / 192);
       const int64_t cost_last_128x192 = cost_tiles_128x192 + -1;
       const int64_t cost_rounds_128x192_132 = cost_last_128x192 / 132;
-      const int64_t cost_shares_16x64_132 = cost_last_16x64 / 132;
-      const int64_t cost_block_p16x64_128_s2 = 2493000 + 23960 * cost_steps + 5862 * cost_tiles_16x64 + 47 * cost_tiles_16x64 * cost_steps + 1629 * cost_rounds_16x64_264 * cost_steps + 12010 * cost_shares_16x64_132 * cost_steps + 184 * cost_weight + 3429 * cost_input + 4 * cost_outside_16x64 * cost_steps;
+      const int64_t cost_block_p16x64_128_s2 = 2446000 + 24750 * cost_steps + 6957 * cost_tiles_16x64 + 68 * cost_tiles_16x64 * cost_steps + 6110 * cost_rounds_16x64_264 * cost_steps + 7998 * cost_late_16x64_264_132_wholes * cost_steps + 180 * cost_weight + 2548 * cost_input + 3 * cost_outside_16x64 * cost_steps;
       const int64_t cost_shares_32x64_66 = cost_last_32x64 / 66;
-      const int64_t cost_block_p32x64_128_s2 = 2771000 + 33580 * cost_steps + 7933 * cost_tiles_32x64 + 96 * cost_tiles_32x64 * cost_steps + 4704 * cost_rounds_32x64_132 * cost_steps + 26080 * cost_shares_32x64_66 * cost_steps + 98 * cost_weight + 1393 * cost_input + 2 * cost_outside_32x64 * cost_steps;
-      const int64_t cost_block_p32x64_128 = 2317000 + 80640 * cost_steps + 2965 * cost_tiles_32x64 + 7 * cost_tiles_32x64 * cost_steps + 281100 * cost_rounds_32x64_132 + 76630 * cost_rounds_32x64_132 * cost_steps + 88 * cost_weight + 725 * cost_input + 2 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_p32x64_128_s2 = 2764000 + 32060 * cost_steps + 9340 * cost_tiles_32x64 + 98 * cost_tiles_32x64 * cost_steps + 1675 * cost_rounds_32x64_132 * cost_steps + 24680 * cost_shares_32x64_66 * cost_steps + 97 * cost_weight + 1539 * cost_input + 3 * cost_outside_32x64 * cost_steps;
+      const int64_t cost_block_p32x64_128 = 2242000 + 81580 * cost_steps + 4140 * cost_tiles_32x64 + 5 * cost_tiles_32x64 * cost_steps + 234600 * cost_rounds_32x64_132 + 73640 * cost_rounds_32x64_132 * cost_steps + 85 * cost_weight + 845 * cost_input + 2 * cost_outside_32x64 * cost_steps;
       const int64_t cost_outside_64x64 = M * 63 % 64 * ((N + 63) / 64);
-      const int64_t cost_block_p64x64_128_s2 = 3358000 + 42840 * cost_steps + 4624 * cost_tiles_64x64 + 211 * cost_tiles_64x64 * cost_steps + 308100 * cost_rounds_64x64_132 + 42290 * cost_rounds_64x64_132 * cost_steps + 31640 * cost_late_64x64_132_66_wholes * cost_steps + 62 * cost_weight + 484 * cost_input + 1 * cost_outside_64x64 * cost_steps;
-      const int64_t cost_block_p64x64_128 = 2394000 + 103800 * cost_steps + 3866 * cost_tiles_64x64 + 21 * cost_tiles_64x64 * cost_steps + 108200 * cost_rounds_64x64_132 * cost_steps + 53 * cost_weight + 380 * cost_input + 1 * cost_outside_64x64 * cost_steps;
-      const int64_t cost_block_p64x128_128_s2 = 4097000 + 49430 * cost_steps + 166 * cost_tiles_64x128 * cost_steps + 245100 * cost_rounds_64x128_132 + 70400 * cost_rounds_64x128_132 * cost_steps + 40760 * cost_late_64x128_132_66_wholes * cost_steps + 135 * cost_weight + 831 * cost_input + 525 * cost_output;
-      const int64_t cost_block_p128x64_128 = 2964000 + 109800 * cost_steps + 4535 * cost_tiles_128x64 + 87 * cost_tiles_128x64 * cost_steps + 64770 * cost_rounds_128x64_132 + 121700 * cost_rounds_128x64_132 * cost_steps + 75 * cost_weight + 127 * cost_input;
-      const int64_t cost_block_p128x128_128 = 3434000 + 161000 * cost_steps + 1912 * cost_tiles_128x128 + 225 * cost_tiles_128x128 * cost_steps + 622400 * cost_rounds_128x128_132 + 178600 * cost_rounds_128x128_132 * cost_steps + 85 * cost_weight + 134 * cost_input + 16 * cost_output;
-      const int64_t cost_block_p128x192_128 = 3227000 + 251100 * cost_steps + 6321 * cost_tiles_128x192 + 286 * cost_tiles_128x192 * cost_steps + 50670 * cost_rounds_128x192_132 + 274000 * cost_rounds_128x192_132 * cost_steps + 79 * cost_weight + 150 * cost_input + 126 * cost_output;
-      const int64_t cost_block_p192x128_128 = 3213000 + 257200 * cost_steps + 2072 * cost_tiles_192x128 + 162 * cost_tiles_192x128 * cost_steps + 31620 * cost_rounds_192x128_132 + 280700 * cost_rounds_192x128_132 * cost_steps + 78 * cost_weight + 170 * cost_input + 265 * cost_output;
-      const int64_t cost_block_p256x128_128 = 4431000 + 364200 * cost_steps + 7881 * cost_tiles_256x128 + 192 * cost_tiles_256x128 * cost_steps + 1006000 * cost_rounds_256x128_132 + 381300 * cost_rounds_256x128_132 * cost_steps + 71 * cost_weight + 146 * cost_input + 73 * cost_output;
-      if (cost_block_p16x64_128_s2 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p32x64_128 && cost_block_p16x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p64x64_128 && cost_block_p16x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p128x64_128 && cost_block_p16x64_128_s2 <= cost_block_p128x128_128 && cost_block_p16x64_128_s2 <= cost_block_p128x192_128 && cost_block_p16x64_128_s2 <= cost_block_p192x128_128 && cost_block_p16x64_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p16x64-128-s2
-        rule = 199;
+      const int64_t cost_block_p64x64_128_s2 = 3627000 + 39620 * cost_steps + 4585 * cost_tiles_64x64 + 215 * cost_tiles_64x64 * cost_steps + 204000 * cost_rounds_64x64_132 + 41770 * cost_rounds_64x64_132 * cost_steps + 29090 * cost_late_64x64_132_66_wholes * cost_steps + 67 * cost_weight + 646 * cost_input + 1 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_block_p64x64_128 = 2326000 + 108100 * cost_steps + 2596 * cost_tiles_64x64 + 21 * cost_tiles_64x64 * cost_steps + 148200 * cost_rounds_64x64_132 + 110000 * cost_rounds_64x64_132 * cost_steps + 42 * cost_weight + 151 * cost_input + 2 * cost_outside_64x64 * cost_steps;
+      const int64_t cost_block_p64x128_128_s2 = 3867000 + 53800 * cost_steps + 146 * cost_tiles_64x128 * cost_steps + 335000 * cost_rounds_64x128_132 + 73170 * cost_rounds_64x128_132 * cost_steps + 38360 * cost_late_64x128_132_66_wholes * cost_steps + 132 * cost_weight + 745 * cost_input + 718 * cost_output;
+      const int64_t cost_block_p128x64_128_s2 = 3864000 + 49420 * cost_steps + 547 * cost_tiles_128x64 + 397 * cost_tiles_128x64 * cost_steps + 735100 * cost_rounds_128x64_132 + 47580 * cost_rounds_128x64_132 * cost_steps + 34790 * cost_late_128x64_132_66_wholes * cost_steps + 49 * cost_weight + 46 * cost_input;
+      const int64_t cost_block_p128x64_128 = 2938000 + 110300 * cost_steps + 3878 * cost_tiles_128x64 + 138 * cost_tiles_128x64 * cost_steps + 242100 * cost_rounds_128x64_132 + 117300 * cost_rounds_128x64_132 * cost_steps + 46 * cost_weight + 64 * cost_input;
+      const int64_t cost_late_128x128_132_66 = cost_last_128x128 + 66;
+      const int64_t cost_late_128x128_132_66_wholes = cost_late_128x128_132_66 / 132;
+      const int64_t cost_block_p128x128_128_s2 = 5013000 + 78610 * cost_steps + 412 * cost_tiles_128x128 * cost_steps + 1270000 * cost_rounds_128x128_132 + 87200 * cost_rounds_128x128_132 * cost_steps + 64930 * cost_late_128x128_132_66_wholes * cost_steps + 69 * cost_weight + 123 * cost_input;
+      const int64_t cost_block_p128x128_128 = 3717000 + 155400 * cost_steps + 2591 * cost_tiles_128x128 + 268 * cost_tiles_128x128 * cost_steps + 626500 * cost_rounds_128x128_132 + 173900 * cost_rounds_128x128_132 * cost_steps + 68 * cost_weight + 93 * cost_input;
+      const int64_t cost_block_p128x192_128 = 3595000 + 242400 * cost_steps + 5740 * cost_tiles_128x192 + 342 * cost_tiles_128x192 * cost_steps + 353500 * cost_rounds_128x192_132 + 264500 * cost_rounds_128x192_132 * cost_steps + 75 * cost_weight + 170 * cost_input + 69 * cost_output;
+      const int64_t cost_block_p192x128_128 = 3515000 + 256500 * cost_steps + 151 * cost_tiles_192x128 * cost_steps + 468000 * cost_rounds_192x128_132 + 278700 * cost_rounds_192x128_132 * cost_steps + 83 * cost_weight + 176 * cost_input + 244 * cost_output;
+      const int64_t cost_block_p256x128_128 = 4738000 + 355700 * cost_steps + 13200 * cost_tiles_256x128 + 130 * cost_tiles_256x128 * cost_steps + 887000 * cost_rounds_256x128_132 + 377600 * cost_rounds_256x128_132 * cost_steps + 79 * cost_weight + 201 * cost_input;
+      if (cost_block_p16x64_128_s2 <= cost_block_p32x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p32x64_128 && cost_block_p16x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p64x64_128 && cost_block_p16x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p128x64_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p128x64_128 && cost_block_p16x64_128_s2 <= cost_block_p128x128_128_s2 && cost_block_p16x64_128_s2 <= cost_block_p128x128_128 && cost_block_p16x64_128_s2 <= cost_block_p128x192_128 && cost_block_p16x64_128_s2 <= cost_block_p192x128_128 && cost_block_p16x64_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p16x64-128-s2
+        rule = 227;
         return 28;
       }
-      if (cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128 && cost_block_p32x64_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p32x64-128-s2
-        rule = 200;
+      if (cost_block_p32x64_128_s2 <= cost_block_p32x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p64x64_128 && cost_block_p32x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x64_128 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128_s2 && cost_block_p32x64_128_s2 <= cost_block_p128x128_128 && cost_block_p32x64_128_s2 <= cost_block_p128x192_128 && cost_block_p32x64_128_s2 <= cost_block_p192x128_128 && cost_block_p32x64_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p32x64-128-s2
+        rule = 228;
         return 32;
       }
-      if (cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128 && cost_block_p32x64_128 <= cost_block_p256x128_128) {  // wgmma-block-p32x64-128
-        rule = 201;
+      if (cost_block_p32x64_128 <= cost_block_p64x64_128_s2 && cost_block_p32x64_128 <= cost_block_p64x64_128 && cost_block_p32x64_128 <= cost_block_p64x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128_s2 && cost_block_p32x64_128 <= cost_block_p128x64_128 && cost_block_p32x64_128 <= cost_block_p128x128_128_s2 && cost_block_p32x64_128 <= cost_block_p128x128_128 && cost_block_p32x64_128 <= cost_block_p128x192_128 && cost_block_p32x64_128 <= cost_block_p192x128_128 && cost_block_p32x64_128 <= cost_block_p256x128_128) {  // wgmma-block-p32x64-128
+        rule = 229;
         return 33;
       }
-      if (cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128 && cost_block_p64x64_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p64x64-128-s2
-        rule = 202;
+      if (cost_block_p64x64_128_s2 <= cost_block_p64x64_128 && cost_block_p64x64_128_s2 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x64_128 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128_s2 && cost_block_p64x64_128_s2 <= cost_block_p128x128_128 && cost_block_p64x64_128_s2 <= cost_block_p128x192_128 && cost_block_p64x64_128_s2 <= cost_block_p192x128_128 && cost_block_p64x64_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p64x64-128-s2
+        rule = 230;
         return 36;
       }
-      if (cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128 && cost_block_p64x64_128 <= cost_block_p256x128_128) {  // wgmma-block-p64x64-128
-        rule = 203;
+      if (cost_block_p64x64_128 <= cost_block_p64x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128_s2 && cost_block_p64x64_128 <= cost_block_p128x64_128 && cost_block_p64x64_128 <= cost_block_p128x128_128_s2 && cost_block_p64x64_128 <= cost_block_p128x128_128 && cost_block_p64x64_128 <= cost_block_p128x192_128 && cost_block_p64x64_128 <= cost_block_p192x128_128 && cost_block_p64x64_128 <= cost_block_p256x128_128) {  // wgmma-block-p64x64-128
+        rule = 231;
         return 37;
       }
-      if (cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128 && cost_block_p64x128_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p64x128-128-s2
-        rule = 204;
+      if (cost_block_p64x128_128_s2 <= cost_block_p128x64_128_s2 && cost_block_p64x128_128_s2 <= cost_block_p128x64_128 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128_s2 && cost_block_p64x128_128_s2 <= cost_block_p128x128_128 && cost_block_p64x128_128_s2 <= cost_block_p128x192_128 && cost_block_p64x128_128_s2 <= cost_block_p192x128_128 && cost_block_p64x128_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p64x128-128-s2
+        rule = 232;
         return 39;
       }
-      if (cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128 && cost_block_p128x64_128 <= cost_block_p256x128_128) {  // wgmma-block-p128x64-128
-        rule = 205;
+      if (cost_block_p128x64_128_s2 <= cost_block_p128x64_128 && cost_block_p128x64_128_s2 <= cost_block_p128x128_128_s2 && cost_block_p128x64_128_s2 <= cost_block_p128x128_128 && cost_block_p128x64_128_s2 <= cost_block_p128x192_128 && cost_block_p128x64_128_s2 <= cost_block_p192x128_128 && cost_block_p128x64_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p128x64-128-s2
+        rule = 233;
+        return 42;
+      }
+      if (cost_block_p128x64_128 <= cost_block_p128x128_128_s2 && cost_block_p128x64_128 <= cost_block_p128x128_128 && cost_block_p128x64_128 <= cost_block_p128x192_128 && cost_block_p128x64_128 <= cost_block_p192x128_128 && cost_block_p128x64_128 <= cost_block_p256x128_128) {  // wgmma-block-p128x64-128
+        rule = 234;
         return 43;
       }
+      if (cost_block_p128x128_128_s2 <= cost_block_p128x128_128 && cost_block_p128x128_128_s2 <= cost_block_p128x192_128 && cost_block_p128x128_128_s2 <= cost_block_p192x128_128 && cost_block_p128x128_128_s2 <= cost_block_p256x128_128) {  // wgmma-block-p128x128-128-s2
+        rule = 235;
+        return 48;
+      }
       if (cost_block_p128x128_128 <= cost_block_p128x192_128 && cost_block_p128x128_128 <= cost_block_p192x128_128 && cost_block_p128x128_128 <= cost_block_p256x128_128) {  // wgmma-block-p128x128-128
-        rule = 206;
+        rule = 236;
         return 49;
       }
       if (cost_block_p128x192_128 <= cost_block_p192x128_128 && cost_block_p128x192_128 <= cost_block_p256x128_128) {  // wgmma-block-p128x192-128
-        rule = 207;
+        rule = 237;
         return 51;
       }
       if (cost_block_p192x128_128 <= cost_block_p256x128_128) {  // wgmma-block-p192x128-128
-        rule = 208;
+        rule = 238;
         return 57;
       }
       if (true) {  // wgmma-block-p256x128-128
-        rule = 209;
+        rule = 239;
         return 60;
       }
     }
@@ -2057,186 +2306,186 @@ inline int64_t decide_wgmma_tile([[maybe_unused]] uint32_t arch, int16_t& rule, 
   // straight: sm90
   if ((arch & 0x10u) != 0) {
     if (straight && M <= 16) {  // fast-16-rows
-      rule = 210;
+      rule = 240;
       return 27;
     }
     if (straight && M <= 32 && split) {  // fast-32-rows-split
-      rule = 211;
+      rule = 241;
       return 30;
     }
     if (straight && M <= 32) {  // fast-32-rows
-      rule = 212;
+      rule = 242;
       return 31;
     }
     if (straight && M <= 64 && split) {  // fast-64-rows-split
-      rule = 213;
+      rule = 243;
       return 34;
     }
     if (straight && M <= 64 && long_ && grouping == 0 /* none */) {  // fast-64-rows-long
-      rule = 214;
+      rule = 244;
       return 38;
     }
     if (straight && M <= 64) {  // fast-64-rows
-      rule = 215;
+      rule = 245;
       return 35;
     }
     if (straight && M <= 128 && split) {  // fast-128-rows-split
-      rule = 216;
+      rule = 246;
       return 40;
     }
     if (straight && M <= 128 && columns_96 * 2 <= num_sms && K >= 8192 && grouping == 0 /* none */) {  // fast-128-rows-split-96
-      rule = 217;
+      rule = 247;
       return 44;
     }
     if (straight && M <= 128 && columns_112 * 2 <= num_sms && K >= 8192 && grouping == 0 /* none */) {  // fast-128-rows-split-112
-      rule = 218;
+      rule = 248;
       return 45;
     }
     if (straight && M <= 128 && narrower) {  // fast-128-rows
-      rule = 219;
+      rule = 249;
       return 41;
     }
     if (straight && M <= 160 && split) {  // fast-160-rows-split
-      rule = 220;
+      rule = 250;
       return 53;
     }
     if (straight && M <= 192 && split) {  // fast-192-rows-split
-      rule = 221;
+      rule = 251;
       return 55;
     }
     if (straight && M <= 256 && few_columns) {  // fast-256-rows-narrow
-      rule = 222;
+      rule = 252;
       return 41;
     }
     if (straight && K <= 512 && M >= 1024) {  // fast-short-k-more-rows
-      rule = 223;
+      rule = 253;
       return 59;
     }
     if (straight && K <= 512) {  // fast-short-k
-      rule = 224;
+      rule = 254;
       return 47;
     }
     if (straight && M > 128 && M <= 1024 && long_) {  // fast-wide-long
-      rule = 225;
+      rule = 255;
       return 58;
     }
     if (straight && tiles_128 <= num_sms) {  // fast-one-round
-      rule = 226;
+      rule = 256;
       return 46;
     }
     if (straight && tiles_160 <= num_sms && grouping == 0 /* none */) {  // fast-one-round-of-160-columns
-      rule = 227;
+      rule = 257;
       return 50;
     }
     if (straight && M > 128 && M <= 160 && N >= num_sms * 80 && grouping == 0 /* none */) {  // fast-160-rows
-      rule = 228;
+      rule = 258;
       return 54;
     }
     if (straight && tall_tiles <= num_sms) {  // fast-one-round-of-192
-      rule = 229;
+      rule = 259;
       return 56;
     }
     if (straight && tiles_224 <= num_sms && grouping == 0 /* none */) {  // fast-one-round-of-224-columns
-      rule = 230;
+      rule = 260;
       return 52;
     }
     if (straight && M <= 256 && tiles_128 <= num_sms * 2) {  // fast-two-rounds
-      rule = 231;
+      rule = 261;
       return 46;
     }
     if (straight && tiles_128 > num_sms * 2 && tiles_160 <= num_sms * 2 && grouping == 0 /* none */) {  // fast-two-rounds-of-160-columns
-      rule = 232;
+      rule = 262;
       return 50;
     }
     if (straight && M <= 1024 && K >= 7168) {  // fast-long-k
-      rule = 233;
+      rule = 263;
       return 58;
     }
     if (straight && M >= 8192 && N >= 8192 && K <= 8192) {  // fast-many-rows
-      rule = 234;
+      rule = 264;
       return 56;
     }
     if (straight) {  // fast
-      rule = 235;
+      rule = 265;
       return 47;
     }
   }
   // promoted: sm90
   if ((arch & 0x10u) != 0) {
     if (M <= 16 && split) {  // promoted-16-rows-split
-      rule = 236;
+      rule = 266;
       return 28;
     }
     if (M <= 16) {  // promoted-16-rows
-      rule = 237;
+      rule = 267;
       return 29;
     }
     if (M <= 32 && split) {  // promoted-32-rows-split
-      rule = 238;
+      rule = 268;
       return 32;
     }
     if (M <= 32) {  // promoted-32-rows
-      rule = 239;
+      rule = 269;
       return 33;
     }
     if (M <= 64 && split) {  // promoted-64-rows-split
-      rule = 240;
+      rule = 270;
       return 36;
     }
     if (M <= 64) {  // promoted-64-rows
-      rule = 241;
+      rule = 271;
       return 37;
     }
     if (M <= 128 && split) {  // promoted-128-rows-split
-      rule = 242;
+      rule = 272;
       return 42;
     }
     if (M <= 128 && few_columns) {  // promoted-128-rows-narrow
-      rule = 243;
+      rule = 273;
       return 37;
     }
     if (M <= 128 && columns_128 * 2 <= num_sms && K >= 12288 && grouping == 0 /* none */) {  // promoted-128-rows-long
-      rule = 244;
+      rule = 274;
       return 48;
     }
     if (M <= 128 && N <= num_sms * 64) {  // promoted-128-rows
-      rule = 245;
+      rule = 275;
       return 43;
     }
     if (M <= 256 && split && K >= 7168) {  // promoted-256-rows-split
-      rule = 246;
+      rule = 276;
       return 48;
     }
     if (M <= 256 && few_columns) {  // promoted-256-rows-narrow
-      rule = 247;
+      rule = 277;
       return 43;
     }
     if (M > 128 && M <= 192 && columns_128 * 3 <= num_sms && K >= 2048 && grouping == 0 /* none */) {  // promoted-192-rows
-      rule = 248;
+      rule = 278;
       return 39;
     }
     if (K <= 512 && M >= 512) {  // promoted-short-k
-      rule = 249;
+      rule = 279;
       return 57;
     }
     if (N >= 24576 && K >= 1024 && M >= 2048) {  // promoted-wide-more-rows
-      rule = 250;
+      rule = 280;
       return 57;
     }
     if (N >= 24576 && K >= 1024) {  // promoted-wide
-      rule = 251;
+      rule = 281;
       return 51;
     }
     if (M > 128 && M <= 1024 && long_) {  // promoted-long-k
-      rule = 252;
+      rule = 282;
       return 60;
     }
     if (tiles_128 > num_sms && wide_tiles <= num_sms) {  // promoted-one-round-of-192
-      rule = 253;
+      rule = 283;
       return 51;
     }
     if (true) {  // promoted
-      rule = 254;
+      rule = 284;
       return 49;
     }
   }
@@ -2254,45 +2503,45 @@ inline int64_t decide_tcgen05_tile([[maybe_unused]] uint32_t arch, int16_t& rule
   // blocks: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (scaling == 2 /* block */) {  // t-promote
-      rule = 255;
+      rule = 285;
       return 65;
     }
   }
   // rubin: sm107
   if ((arch & 0x80u) != 0) {
     if (tiles_512 * 2 >= num_sms * 8 && fours) {  // rubin-2x1-c8
-      rule = 256;
+      rule = 286;
       return 69;
     }
     if (large && twos) {  // rubin-2x1-c4
-      rule = 257;
+      rule = 287;
       return 68;
     }
     if (large) {  // rubin-2x1
-      rule = 258;
+      rule = 288;
       return 67;
     }
     if (tiles_256 * 2 >= num_sms) {  // rubin-1x1
-      rule = 259;
+      rule = 289;
       return 66;
     }
   }
   // rest: sm100 sm103 sm107 sm110
   if ((arch & 0x1e0u) != 0) {
     if (tiles_256 * 2 >= num_sms * 4) {  // t-c4
-      rule = 260;
+      rule = 290;
       return 64;
     }
     if (tiles_256 * 2 >= num_sms) {  // t-n256
-      rule = 261;
+      rule = 291;
       return 63;
     }
     if (tiles_128 * 2 >= num_sms) {  // t-n128
-      rule = 262;
+      rule = 292;
       return 62;
     }
     if (true) {  // t-n64
-      rule = 263;
+      rule = 293;
       return 61;
     }
   }
