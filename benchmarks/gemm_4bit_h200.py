@@ -4,9 +4,9 @@
 
 Weights are nf4, blocksize 64, and rotate through more memory than the L2 holds. A sample is one replay of a CUDA graph
 of many calls, divided by their number, handed over while the card reads 256 MB, so that nothing of the host is in it;
-peers take turns round by round, in reverse order on odd rounds. gemm_4bit is
-told that its weights are static, as Linear4bit does outside of training. Needs torch with a GPU and the tilewright
-package with a native library; bitsandbytes is left out, and said to be, when it cannot be imported.
+peers take turns round by round, in reverse order on odd rounds. gemm_4bit is told that its weights are static, as
+Linear4bit does outside of training. Needs torch with a GPU and the tilewright package with a native library;
+bitsandbytes is left out, and said to be, when it cannot be imported.
 """
 
 from __future__ import annotations
